@@ -8,8 +8,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { readSigningKeys } from '../store/outbound.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
-import { endEd25519For, unvouchDomain } from './management.ts'
-import { addDomain, newDomainKey, rotateDkim, type Domain } from './domains.ts'
+import { addDomain, endEd25519For, rotateDkimFor, unvouchDomain, type Domain } from './domains.ts'
 
 const hostname = 'node.test'
 const vault = makeVault(randomBytes(32).toString('base64'))
@@ -35,6 +34,7 @@ beforeEach(async () => {
   await world.db.run('update domains set check_due_at = null')
 })
 
+const operator = () => ({ workspaceId: workspace, actor: 'operator:test', scopes: new Set<string>() })
 let made = 0
 const add = (verified = false): Promise<Domain> =>
   addDomain({ db: world.db, vault, hostname }, workspace, `d${++made}.example`, verified)
@@ -145,8 +145,7 @@ describe('the life of a domain', () => {
   })
 
   test('an operator’s word that is taken back leaves the state, and from then on the DNS decides', async () => {
-    const by = { workspaceId: workspace, actor: 'operator:test', scopes: new Set<string>() }
-    const take = (id: string) => unvouchDomain({ db: world.db, hostname }, by, id)
+    const take = (id: string) => unvouchDomain({ db: world.db, hostname }, operator(), id)
     const domain = await add(true)
     await clockAt(domain, 1)
     expect(await take(domain.id)).toMatchObject({ status: 'verified', vouched: false })
@@ -431,10 +430,7 @@ describe('a new DKIM key', () => {
     (await readSigningKeys(world.db, workspace, id)).map(({ selector }) => selector)
   const selectors = ({ records }: Domain) =>
     records.filter(({ purpose }) => purpose === 'dkim').map(({ name }) => name.split('.')[0])
-  const rotate = async ({ id }: Domain) => {
-    const key = await newDomainKey({ db: world.db, vault }, workspace, id)
-    return (await rotateDkim({ db: world.db, hostname }, workspace, id, key)) as Domain
-  }
+  const rotate = ({ id }: Domain) => rotateDkimFor({ db: world.db, vault, hostname }, operator(), id)
 
   test('signs when its record is seen, not before; the old one stays in the DNS for a week', async () => {
     const domain = await add()
@@ -546,12 +542,9 @@ describe('a new DKIM key', () => {
 })
 
 describe('an Ed25519 key beside the RSA key', () => {
-  const by = { workspaceId: '' as WorkspaceId, actor: 'operator:test', scopes: new Set<string>() }
-  const end = ({ id }: Domain) => endEd25519For({ db: world.db, hostname }, { ...by, workspaceId: workspace }, id)
-  const rotate = async ({ id }: Domain, algorithm: 'rsa-sha256' | 'ed25519-sha256' = 'ed25519-sha256') => {
-    const key = await newDomainKey({ db: world.db, vault }, workspace, id, algorithm)
-    return (await rotateDkim({ db: world.db, hostname }, workspace, id, key)) as Domain
-  }
+  const end = ({ id }: Domain) => endEd25519For({ db: world.db, hostname }, operator(), id)
+  const rotate = ({ id }: Domain, algorithm: 'rsa-sha256' | 'ed25519-sha256' = 'ed25519-sha256') =>
+    rotateDkimFor({ db: world.db, vault, hostname }, operator(), id, algorithm)
   const signing = async ({ id }: Domain) =>
     (await readSigningKeys(world.db, workspace, id))
       .map(({ algorithm, retiredAt }) => `${algorithm.split('-')[0]}${retiredAt === null ? '' : ' retired'}`)

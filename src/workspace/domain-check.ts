@@ -17,8 +17,10 @@ import {
   type CheckedDomain,
 } from '../store/domain-checks.ts'
 import { findDomainById, type DkimKeyRow, type DomainRow } from '../store/senders.ts'
+import type { By } from './by.ts'
 import { lookAtDomain, type DomainSight } from './domain-sight.ts'
 import { presentDomain, type Domain } from './domains.ts'
+import { notThere } from './mistake.ts'
 
 /** A change that the owners of the workspace are told. */
 export interface DomainChange {
@@ -96,6 +98,16 @@ export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTool
     return due.length
   }
   return { check, checkDue }
+}
+
+export async function checkDomainFor(
+  { domains }: { readonly domains: Pick<DomainChecker, 'check'> },
+  by: By,
+  id: string,
+): Promise<Domain> {
+  const domain = await domains.check(by.workspaceId, id)
+  if (domain === undefined) throw notThere('domain')
+  return domain
 }
 
 /** The state that it has now; undefined where somebody else has written meanwhile. */

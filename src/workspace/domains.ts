@@ -1,20 +1,30 @@
-// Sending domains, each with DKIM keys of its own: adding, listing, and a new key beside the one that signs (decisions H).
-import { randomBytes, randomInt, randomUUIDv7 } from 'node:crypto'
-import { sealedAs, type Vault } from '../base/secret.ts'
-import { turnFor, turns } from '../base/turns.ts'
+// Sending domains, each with DKIM keys of its own (decisions H): added, shown, vouched for no longer, removed; and a new key beside the one that signs.
+import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { simulatorDomain } from '../domain/simulator.ts'
 import { parseDomain } from '../mail/address.ts'
-import { generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts'
+import type { DkimAlgorithm } from '../mail/dkim.ts'
 import { returnPathName } from '../mail/return-path.ts'
 import type { Db } from '../store/database.ts'
-import { prepareDkimKey } from '../store/domain-checks.ts'
-import { findDomain, findDomainById, insertDomain, listDomainRows, verifyDomain } from '../store/senders.ts'
-import type { DomainRow } from '../store/senders.ts'
+import { endEd25519, prepareDkimKey } from '../store/domain-checks.ts'
+import { lockMembers } from '../store/members.ts'
+import {
+  deleteDomain,
+  findDomain,
+  findDomainById,
+  insertDomain,
+  listDomainRows,
+  takeBackWord,
+  verifyDomain,
+  type DomainRow,
+} from '../store/senders.ts'
+import { audited, type By } from './by.ts'
+import { makeKey, newDomainKey, newSelector, type MadeKey } from './domain-keys.ts'
 import { recordsOf, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
-import { busy, Mistake } from './mistake.ts'
+import { Mistake, notThere } from './mistake.ts'
 
 export interface Domain {
   readonly id: string
@@ -24,7 +34,7 @@ export interface Domain {
   readonly verifiedAt?: Date
   /** Verified by an operator's word: checks say what they see, and change nothing. */
   readonly vouched: boolean
-  /** Of a broken domain: until when it still sends. */
+  /** Since then its records are broken; it sends for a while all the same. */
   readonly brokenSince?: Date
   readonly checkedAt?: Date
   /** When it is looked at next by itself. */
@@ -43,12 +53,12 @@ interface Tools {
   readonly hostname: string
 }
 
-/** What a domain brings along. It is made before a transaction begins: a key takes as long as a hundred statements, and waits for its turn. */
-export interface NewDomain extends MadeKey {
+/** What a domain brings along; made before a transaction begins, as its key is. */
+interface NewDomain extends MadeKey {
   readonly name: string
 }
 
-export async function newDomain(vault: Vault, workspace: WorkspaceId, text: string): Promise<NewDomain> {
+async function newDomain(vault: Vault, workspace: WorkspaceId, text: string): Promise<NewDomain> {
   const name = parseDomain(text)
   if (name === undefined)
     throw new Mistake(`"${text}" is not the name of a domain, such as example.org.`, { field: 'name' })
@@ -68,7 +78,7 @@ export async function newDomain(vault: Vault, workspace: WorkspaceId, text: stri
 }
 
 /** `verified` is the operator's word, for tests and migrations; it also counts for a domain that is there already. */
-export async function insertNewDomain(
+async function insertNewDomain(
   { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
   workspace: WorkspaceId,
   { name, publicKey, privateKeySealed }: NewDomain,
@@ -93,7 +103,7 @@ export async function insertNewDomain(
   return presentDomain(row, hostname)
 }
 
-/** Both, where nobody else waits for the connection. */
+/** Where nobody else waits for the connection. */
 export async function addDomain(
   tools: Tools,
   workspace: WorkspaceId,
@@ -103,8 +113,46 @@ export async function addDomain(
   return insertNewDomain(tools, workspace, await newDomain(tools.vault, workspace, text), verified)
 }
 
+export async function addDomainFor(
+  { db, vault, hostname }: Tools,
+  by: By,
+  name: string,
+  vouched = false,
+): Promise<Domain> {
+  await roomForDomain(db, by.workspaceId)
+  const made = await newDomain(vault, by.workspaceId, name)
+  return audited(
+    db,
+    by,
+    'domain.added',
+    async (tx) => {
+      // One at a time, or those who come together would all find room for one more.
+      await lockMembers(tx, by.workspaceId)
+      await roomForDomain(tx, by.workspaceId)
+      return insertNewDomain({ db: tx, hostname }, by.workspaceId, made, vouched)
+    },
+    (domain) => ({ target: domain.name, ...(vouched && { facts: { vouched } }) }),
+  )
+}
+
+/** Asked before a key is made, too. */
+async function roomForDomain(db: Db, workspace: WorkspaceId): Promise<void> {
+  if ((await listDomainRows(db, workspace)).length >= limits.domainsPerWorkspaceMax)
+    throw new Mistake(`A workspace has at most ${limits.domainsPerWorkspaceMax} domains.`, { code: 'conflict' })
+}
+
 export async function listDomains(db: Db, workspace: WorkspaceId, hostname: string): Promise<Domain[]> {
   return (await listDomainRows(db, workspace)).map((row) => presentDomain(row, hostname))
+}
+
+export async function showDomain(
+  { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
+  workspace: WorkspaceId,
+  id: string,
+): Promise<Domain> {
+  const row = await findDomainById(db, workspace, id)
+  if (row === undefined) throw notThere('domain')
+  return presentDomain(row, hostname)
 }
 
 export async function domainNamed(db: Db, workspace: WorkspaceId, text: string): Promise<DomainRow> {
@@ -115,68 +163,82 @@ export async function domainNamed(db: Db, workspace: WorkspaceId, text: string):
   return row
 }
 
-export interface NewDomainKey extends MadeKey {
-  readonly algorithm: DkimAlgorithm
-}
-
-/** Another key for a domain, as above; undefined where one of this algorithm waits already, or the workspace has no such domain. */
-export async function newDomainKey(
-  { db, vault }: Pick<Tools, 'db' | 'vault'>,
-  workspace: WorkspaceId,
-  id: string,
-  algorithm: DkimAlgorithm = 'rsa-sha256',
-): Promise<NewDomainKey | undefined> {
-  const row = await findDomainById(db, workspace, id)
-  if (row === undefined || row.keys.some((key) => key.state === 'pending' && key.algorithm === algorithm))
-    return undefined
-  return { algorithm, ...(await makeKey(vault, workspace, row.name, algorithm)) }
-}
-
 /**
  * Gives the domain another DKIM key, whose record is to be set beside the others'. The next check that sees it lets it sign, in place of the one of its
- * algorithm that does; one that waits already stays instead. Undefined where the workspace has no such domain.
+ * algorithm that does; one that waits already stays instead.
  */
-export async function rotateDkim(
-  { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
-  workspace: WorkspaceId,
+export async function rotateDkimFor(
+  { db, vault, hostname }: Tools,
+  by: By,
   id: string,
-  key: NewDomainKey | undefined,
-): Promise<Domain | undefined> {
-  if (key !== undefined) await prepareDkimKey(db, workspace, id, { selector: newSelector(), ...key })
-  const row = await findDomainById(db, workspace, id)
-  return row && presentDomain(row, hostname)
+  algorithm: DkimAlgorithm = 'rsa-sha256',
+): Promise<Domain> {
+  const key = await newDomainKey({ db, vault }, by.workspaceId, id, algorithm)
+  return audited(
+    db,
+    by,
+    'domain.dkim_prepared',
+    async (tx) => {
+      if (key !== undefined) await prepareDkimKey(tx, by.workspaceId, id, { selector: newSelector(), ...key })
+      return showDomain({ db: tx, hostname }, by.workspaceId, id)
+    },
+    (domain) => ({ target: domain.name, facts: { algorithm } }),
+  )
 }
 
-interface MadeKey {
-  readonly publicKey: string
-  readonly privateKeySealed: Buffer
+/** The domain signs with RSA alone: a key that waits is gone, one that signs is kept as a replaced one is. */
+export async function endEd25519For(
+  { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
+  by: By,
+  id: string,
+): Promise<Domain> {
+  const { domain } = await audited(
+    db,
+    by,
+    'domain.dkim_ended',
+    async (tx) => {
+      const selectors = await endEd25519(tx, by.workspaceId, id)
+      const domain = await showDomain({ db: tx, hostname }, by.workspaceId, id)
+      if (selectors.length === 0)
+        throw new Mistake(`${domain.name} has no Ed25519 key that signs or waits.`, { code: 'not_found' })
+      return { domain, selectors }
+    },
+    ({ domain: { name }, selectors }) => ({ target: name, facts: { selectors } }),
+  )
+  return domain
 }
 
-/** One at a time, by turns of the workspaces: each takes a processor for a tenth of a second, and a thread that passwords and signatures need too. */
-const turn = turns({ most: 1, share: 1, waitMs: limits.dkimKeyWaitMs })
-
-async function makeKey(
-  vault: Vault,
-  workspace: WorkspaceId,
-  domain: string,
-  algorithm?: DkimAlgorithm,
-): Promise<MadeKey> {
-  const leave = await turnFor(workspace, turn, () => busy('Too many DKIM keys are being made'))
-  const { privateKeyPem, publicKeyBase64 } = await generateDkimKey(algorithm).finally(leave)
-  return {
-    publicKey: publicKeyBase64,
-    privateKeySealed: vault.seal(privateKeyPem, sealedAs.dkimKey(workspace, domain)),
-  }
+/** A domain that an operator vouched for keeps its state, and is checked like any other from now on. */
+export function unvouchDomain({ db, hostname }: Pick<Tools, 'db' | 'hostname'>, by: By, id: string): Promise<Domain> {
+  return audited(
+    db,
+    by,
+    'domain.unvouched',
+    async (tx) => {
+      const isTakenBack = await takeBackWord(tx, by.workspaceId, id)
+      const domain = await showDomain({ db: tx, hostname }, by.workspaceId, id)
+      if (!isTakenBack)
+        throw new Mistake(`For ${domain.name} nobody vouches: it is checked anyway.`, { code: 'conflict' })
+      return domain
+    },
+    (domain) => ({ target: domain.name }),
+  )
 }
 
-/**
- * `ph202611-k7q2`: says to the owner of the zone how old a key is. The letters keep apart the keys that a domain has in several workspaces or
- * installations, or had before it was added again: none of them knows of the others, and two keys at one name spoil both (RFC 6376 3.6.2.2).
- */
-function newSelector(): string {
-  const alphabet = 'abcdefghijklmnopqrstuvwxyz234567' // base32, RFC 4648 6
-  const letters = Array.from({ length: 4 }, () => alphabet[randomInt(alphabet.length)])
-  return `ph${new Date().toISOString().slice(0, 7).replace('-', '')}-${letters.join('')}`
+/** Its name. */
+export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Promise<string> {
+  return audited(
+    db,
+    by,
+    'domain.removed',
+    async (tx) => {
+      const name = await deleteDomain(tx, by.workspaceId, id)
+      if (name !== undefined) return name
+      if ((await findDomainById(tx, by.workspaceId, id)) === undefined) throw notThere('domain')
+      throw new Mistake('A domain that has mailboxes stays; remove its mailboxes first.', { code: 'conflict' })
+    },
+    (name) => ({ target: name }),
+  )
 }
 
 export function presentDomain(row: DomainRow, hostname: string): Domain {

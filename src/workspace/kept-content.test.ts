@@ -4,7 +4,7 @@ import { makeVault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { readStatus } from '../store/views/message-status.ts'
-import { changeWorkspace } from './management.ts'
+import { changeWorkspace } from './own-workspace.ts'
 import { setWorkspace } from './workspace.ts'
 
 let world: StoreWorld
@@ -16,11 +16,7 @@ afterAll(() => world.close())
 const byOperator = (id: WorkspaceId) =>
   setWorkspace(world.db, makeVault('a key for the test of kept content'), id, { keepsContent: true })
 const byOwner = (workspaceId: WorkspaceId) =>
-  changeWorkspace(
-    { db: world.db } as Parameters<typeof changeWorkspace>[0],
-    { workspaceId, actor: 'user:test', scopes: new Set() },
-    { keepsContent: true },
-  )
+  changeWorkspace(world, { workspaceId, actor: 'user:test', scopes: new Set() }, { keepsContent: true })
 
 test.each([
   ['an operator', byOperator],

@@ -1,12 +1,24 @@
 // API keys: made, listed and revoked. Who holds one is asked by every request (principals.ts).
 import { randomUUIDv7 } from 'node:crypto'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
+import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
-import { insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
-import type { KeyRow, MadeRow } from '../store/access.ts'
+import {
+  insertKey,
+  listKeyRows,
+  listMadeByKey,
+  makeRoomForKey,
+  revokeKeyRow,
+  workspaceOfKey,
+  type KeyRow,
+  type MadeRow,
+} from '../store/access.ts'
 import { databaseNow, type Db } from '../store/database.ts'
-import { Mistake, parseId, parseName } from './mistake.ts'
+import { lockMembers } from '../store/members.ts'
+import { audited, stillBy, type By } from './by.ts'
+import { withdrawInvitationsOf } from './members.ts'
+import { Mistake, notThere, parseId, parseName } from './mistake.ts'
 import { presentTerm, type Term } from './term.ts'
 
 export interface ApiKey extends Term {
@@ -29,17 +41,6 @@ export interface KeyWish {
 }
 
 const prefixCharacters = 10
-
-/** A key ends at the latest when the key that makes it does: else whoever has it for a day has it for ever. */
-export function withinItsMaker(wish: KeyWish, end: Date | undefined): KeyWish {
-  if (end === undefined) return wish
-  if (wish.expiresAt !== undefined && wish.expiresAt > end)
-    throw new Mistake(
-      `Your own key ends at ${end.toISOString()}, and a key that it makes no later: choose an earlier "expiresAt", or leave it out.`,
-      { field: 'expiresAt' },
-    )
-  return { ...wish, expiresAt: wish.expiresAt ?? end }
-}
 
 /** `key` is the secret: nobody can see it again. */
 export async function createKey(
@@ -66,6 +67,64 @@ export async function createKey(
   return { ...presentKey(row), key }
 }
 
+/** A key never gets a scope that its maker lacks, nor a later end. */
+export function createKeyFor(
+  { db }: { readonly db: Db },
+  by: By,
+  wish: KeyWish,
+): Promise<ApiKey & { readonly key: string }> {
+  return audited(
+    db,
+    by,
+    'key.created',
+    async (tx) => {
+      const { now, end } = await stillBy(tx, by, 'keys.write')
+      const lacked = wish.scopes.filter((scope) => !now.scopes.has(scope)).join(', ')
+      if (lacked !== '')
+        throw new Mistake(`You cannot give the scope ${lacked.slice(0, 200)}: you do not have it yourself.`, {
+          code: 'insufficient_scope',
+          field: 'scopes',
+        })
+      const wanted = withinItsMaker(wish, end)
+      await makeRoomForKey(tx, by.workspaceId, limits.keysPerWorkspaceMax)
+      if ((await listKeyRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
+        throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} keys.`, { code: 'conflict' })
+      return createKey(tx, by.workspaceId, wanted)
+    },
+    ({ id, name, scopes }) => ({ target: id, facts: { name, scopes } }),
+  )
+}
+
+/** A key ends at the latest when the key that makes it does: else whoever has it for a day has it for ever. */
+function withinItsMaker(wish: KeyWish, end: Date | undefined): KeyWish {
+  if (end === undefined) return wish
+  if (wish.expiresAt !== undefined && wish.expiresAt > end)
+    throw new Mistake(
+      `Your own key ends at ${end.toISOString()}, and a key that it makes no later: choose an earlier "expiresAt", or leave it out.`,
+      { field: 'expiresAt' },
+    )
+  return { ...wish, expiresAt: wish.expiresAt ?? end }
+}
+
+/** What it has offered goes with it; what it has made stays, and is named. That is looked for behind the revocation: it may take long, or fail. */
+export async function revokeKeyFor({ db }: { readonly db: Db }, by: By, id: string): Promise<RevokedKey> {
+  const key = await audited(
+    db,
+    by,
+    'key.revoked',
+    async (tx) => {
+      await lockMembers(tx, by.workspaceId)
+      const row = await revokeKeyRow(tx, by.workspaceId, id)
+      if (row === undefined) throw notThere('API key')
+      await withdrawInvitationsOf(tx, by, `key:${row.id}`)
+      return presentKey(row)
+    },
+    ({ name }) => ({ target: id, facts: { name } }),
+  )
+  const made = await listMadeByKey(db, by.workspaceId, key.id)
+  return { ...key, ...(made.length > 0 && { stillValid: made }) }
+}
+
 export async function listKeys(db: Db, workspace: WorkspaceId): Promise<ApiKey[]> {
   return (await listKeyRows(db, workspace)).map(presentKey)
 }
@@ -78,6 +137,6 @@ export async function whoseKey(db: Db, text: string): Promise<WorkspaceId> {
   return workspace
 }
 
-export function presentKey(row: KeyRow): ApiKey {
+function presentKey(row: KeyRow): ApiKey {
   return { id: row.id, name: row.name, prefix: row.prefix, scopes: row.scopes, ...presentTerm(row) }
 }

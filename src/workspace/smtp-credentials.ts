@@ -2,11 +2,19 @@
 // keyed SHA-256; it needs no slow hash, and none may block the server. Who holds one is asked by every session (submitters.ts).
 import { createHmac, randomBytes, randomUUIDv7 } from 'node:crypto'
 import { makePassword, type Vault } from '../base/secret.ts'
+import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
-import { insertCredential, listCredentialRows, workspaceOfCredential } from '../store/smtp-credentials.ts'
-import type { CredentialRow } from '../store/smtp-credentials.ts'
-import { Mistake, parseId, parseName } from './mistake.ts'
+import {
+  insertCredential,
+  listCredentialRows,
+  makeRoomForCredential,
+  revokeCredentialRow,
+  workspaceOfCredential,
+  type CredentialRow,
+} from '../store/smtp-credentials.ts'
+import { audited, stillBy, type By } from './by.ts'
+import { Mistake, notThere, parseId, parseName } from './mistake.ts'
 import { presentTerm, type Term } from './term.ts'
 
 export interface SmtpCredential extends Term {
@@ -43,6 +51,41 @@ export async function createSmtpCredential(
   return { ...presentCredential(row), password }
 }
 
+/** A credential sends mail: nobody makes one who may not send. It ends with the key that makes it, as a key does. */
+export function createCredentialFor({ db, vault }: { readonly db: Db; readonly vault: Vault }, by: By, name: string) {
+  return audited(
+    db,
+    by,
+    'smtp_credential.created',
+    async (tx) => {
+      const { now, end } = await stillBy(tx, by, 'smtp-credentials.write')
+      if (!now.scopes.has('mail.send'))
+        throw new Mistake('You cannot make an SMTP credential: you do not have the scope mail.send yourself.', {
+          code: 'insufficient_scope',
+        })
+      await makeRoomForCredential(tx, by.workspaceId, limits.keysPerWorkspaceMax)
+      if ((await listCredentialRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
+        throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} credentials.`, { code: 'conflict' })
+      return createSmtpCredential(tx, vault, by.workspaceId, name, end)
+    },
+    (credential) => ({ target: credential.id, facts: { name: credential.name, username: credential.username } }),
+  )
+}
+
+export function revokeCredentialFor({ db }: { readonly db: Db }, by: By, id: string): Promise<SmtpCredential> {
+  return audited(
+    db,
+    by,
+    'smtp_credential.revoked',
+    async (tx) => {
+      const row = await revokeCredentialRow(tx, by.workspaceId, id)
+      if (row === undefined) throw notThere('SMTP credential')
+      return presentCredential(row)
+    },
+    (credential) => ({ target: id, facts: { name: credential.name, username: credential.username } }),
+  )
+}
+
 export async function listSmtpCredentials(db: Db, workspace: WorkspaceId): Promise<SmtpCredential[]> {
   return (await listCredentialRows(db, workspace)).map(presentCredential)
 }
@@ -55,6 +98,6 @@ export async function whoseCredential(db: Db, text: string): Promise<WorkspaceId
   return workspace
 }
 
-export function presentCredential(row: CredentialRow): SmtpCredential {
+function presentCredential(row: CredentialRow): SmtpCredential {
   return { id: row.id, name: row.name, username: row.username, ...presentTerm(row) }
 }

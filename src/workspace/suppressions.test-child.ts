@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
-import { importSuppressions } from './suppressions.ts'
+import { importSuppressions } from './suppression-import.ts'
 
 importSuppressions({} as Db, '' as WorkspaceId, workerData as string, '').catch(({ message }: Error) =>
   parentPort?.postMessage(message),

@@ -1,25 +1,29 @@
-// Suppressed recipients of a workspace: by hand, and as CSV in and out.
+// Suppressed recipients of a workspace: by hand, by a rule that was wrong, and as pages and CSV. Their statements write down who did it, so that
+// nothing here is `audited`.
+import { remembered } from '../base/remembered.ts'
 import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
-import { parseAddress, unsupportedForm } from '../mail/address.ts'
-import type { EmailAddress } from '../mail/address.ts'
+import type { Page } from '../domain/page.ts'
+import { parseAddress, unsupportedForm, type EmailAddress } from '../mail/address.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
-import { despiteDeadlocks, type Db } from '../store/database.ts'
+import type { Db } from '../store/database.ts'
 import {
-  countOwnSuppressions,
   countSuppressions,
   countSuppressionsAmong,
   deleteSuppression,
   findSuppression,
   insertSuppressions,
   pageSuppressions,
+  searchSuppressions,
   undoSuppressions,
+  type SuppressionReason,
+  type SuppressionRow,
 } from '../store/suppressions.ts'
-import type { NewSuppression, SuppressionReason, SuppressionRow } from '../store/suppressions.ts'
-import { Mistake } from './mistake.ts'
+import type { By } from './by.ts'
 import { writeCsv } from './csv-rfc4180.ts'
-import { asWords, columns, readSuppressions, shapeOf, type FileShape } from './suppression-file.ts'
+import { Mistake, notThere } from './mistake.ts'
+import { asWords, columns } from './suppression-file.ts'
 
 export interface Suppression {
   readonly recipient: string
@@ -46,6 +50,23 @@ export async function addSuppression(
   return presentSuppression(row)
 }
 
+/** How many a workspace has is counted now and then: whoever has very many adds some more before the count is felt. */
+export function suppressing(
+  { db }: { readonly db: Db },
+  most: number = limits.suppressionsPerWorkspaceMax,
+): (by: By, recipient: string) => Promise<Suppression> {
+  // A count that takes too long refuses nobody.
+  const count = (workspace: string) => countSuppressions(db, workspace as WorkspaceId, most).catch(() => 0)
+  const counted = remembered(count, { keepMs: () => limits.suppressionsCountedMs, most: limits.suppressionAskersMax })
+  return async (by, recipient) => {
+    const key = parseAddress(recipient)?.key
+    const isFull = key !== undefined && (await counted(by.workspaceId)) >= most
+    if (isFull && (await countSuppressionsAmong(db, by.workspaceId, [key])) === 0)
+      throw new Mistake(`A workspace has at most ${most} suppressed recipients.`, { code: 'conflict' })
+    return addSuppression(db, by.workspaceId, recipient, by.actor)
+  }
+}
+
 export async function removeSuppression(
   db: Db,
   workspace: WorkspaceId,
@@ -56,6 +77,11 @@ export async function removeSuppression(
   const row = await deleteSuppression(db, workspace, key, actor)
   if (row === undefined) throw new Mistake(`${recipient} is not suppressed in this workspace.`, { code: 'not_found' })
   return presentSuppression(row)
+}
+
+export async function unsuppressFor({ db }: { readonly db: Db }, by: By, recipient: string): Promise<void> {
+  if (parseAddress(recipient) === undefined) throw notThere('suppression')
+  await removeSuppression(db, by.workspaceId, recipient, by.actor)
 }
 
 /** Takes back everything that one rule did in a time range: after a wrong rule, or a provider that said wrong things for a day. */
@@ -86,6 +112,25 @@ function parseTime(text: string, name: string): Date {
   if (time === undefined)
     throw new Mistake(`"${name}" must be a date, or a time with its zone, such as 2026-11-01 or 2026-11-01T08:30:00Z.`)
   return new Date(time)
+}
+
+/** In the order of addresses. The cursor is the last address that the page before looked at: of those with a prefix or reason it looks at a bounded number. */
+export async function pageSuppressionsOf(
+  { db }: { readonly db: Db },
+  workspace: WorkspaceId,
+  wish: {
+    readonly prefix?: string
+    readonly reason?: SuppressionReason
+    readonly after?: string
+    readonly most: number
+  },
+): Promise<Page<Suppression>> {
+  const { most, reason } = wish
+  const text = (wish.prefix ?? '').trim()
+  // A whole address is looked for as it is compared.
+  const prefix = parseAddress(text)?.key ?? text.toLowerCase().normalize('NFC')
+  const { rows, next } = await searchSuppressions(db, workspace, { after: wish.after ?? '', prefix, reason, most })
+  return { items: rows.map(presentSuppression), ...(next !== undefined && { next }) }
 }
 
 /** All of them, in the order of their addresses, page by page; `mayGoOn` is asked between two, and throws where whoever reads may do so no longer. */
@@ -124,133 +169,6 @@ export async function* exportSuppressions(
   }
 }
 
-export interface ImportWish {
-  /** Of the lines that tell none; `manual` where nothing is said. */
-  readonly reason?: SuppressionReason | undefined
-  /** Says what would happen, and writes nothing. */
-  readonly dryRun?: boolean | undefined
-  readonly most?: number
-  /** Asked between two bites; throws where whoever imports may do so no longer. */
-  readonly mayGoOn?: () => Promise<void>
-}
-
-export interface Imported {
-  readonly added: number
-  readonly alreadyThere: number
-  /** How many lines have which reason. */
-  readonly reasons: Readonly<Record<SuppressionReason, number>>
-  /** Columns that were not read, by the names that the head line gives them. */
-  readonly ignoredColumns: readonly string[]
-}
-
-/** The text, and what its lines are read by. */
-interface ImportFile {
-  readonly text: string
-  readonly shape: FileShape
-  readonly reason: SuppressionReason | undefined
-}
-
-/**
- * CSV whose head line names `recipient` and perhaps the other columns of an export, by their names or those of other services, or one address a line. A wrong
- * line is named, and nothing is written: the text is read to look first, and then to write, because all rows of it at once are ten times as large. Each bite
- * of rows is committed by itself, with who did it: events come in sight behind every older transaction, so a long one would hold those of all workspaces
- * back. An import that was cut off is repeated: what is there stays as it is.
- */
-export async function importSuppressions(
-  db: Db,
-  workspace: WorkspaceId,
-  text: string,
-  actor: string,
-  { reason, dryRun = false, most = limits.suppressionsPerWorkspaceMax, mayGoOn }: ImportWish = {},
-): Promise<Imported> {
-  if (text.length > limits.suppressionImportBytesMax)
-    throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
-  const file = { text, shape: shapeOf(text), reason }
-  const reasons = await refuseMistakes(db, file)
-  const facts = { reasons, ignoredColumns: file.shape.ignored ?? [] }
-  const lines = Object.values(reasons).reduce((sum, many) => sum + many, 0)
-  const many = await countSuppressions(db, workspace, most)
-  if (dryRun || many + lines > most) {
-    const would = await lookAhead(db, workspace, file)
-    // Imports at the same time do not see each other: so many more there may be.
-    if (would.added > 0 && many + would.added > most)
-      throw new Mistake(
-        `Nothing was imported. A workspace has at most ${most} suppressed recipients; this one has ${many}, and the file has ${would.added} more.`,
-        { code: 'conflict', field: 'csv' },
-      )
-    if (dryRun) return { ...would, ...facts }
-  }
-  return { ...(await write(db, workspace, file, actor, mayGoOn)), ...facts }
-}
-
-type Counts = Pick<Imported, 'added' | 'alreadyThere'>
-
-async function write(
-  db: Db,
-  workspace: WorkspaceId,
-  file: ImportFile,
-  actor: string,
-  mayGoOn: ImportWish['mayGoOn'],
-): Promise<Counts> {
-  const sum = { added: 0, alreadyThere: 0 }
-  const transactions: string[] = []
-  for await (const rows of readBites(db, file)) {
-    await mayGoOn?.()
-    // Mail that is refused meanwhile suppresses in an order of its own: PostgreSQL may end one of two that wait in a circle.
-    const { added, by } = await despiteDeadlocks(() => insertSuppressions(db, workspace, rows, actor))
-    if (by !== undefined) transactions.push(by)
-    sum.added += added
-    if (added === rows.length) continue
-    // Where the file repeats one of its own, that line is neither.
-    const keys = rows.map((row) => row.key)
-    sum.alreadyThere += rows.length - (await countOwnSuppressions(db, workspace, keys, transactions))
-  }
-  return sum
-}
-
-/** What writing would do. A new recipient that the file names again far behind counts twice. */
-async function lookAhead(db: Db, workspace: WorkspaceId, file: ImportFile): Promise<Counts> {
-  const sum = { added: 0, alreadyThere: 0 }
-  for await (const rows of readBites(db, file)) {
-    const keys = rows.map((row) => row.key)
-    const there = await countSuppressionsAmong(db, workspace, keys)
-    sum.added += keys.length - there
-    sum.alreadyThere += there
-  }
-  return sum
-}
-
-/** The rows of a file whose lines are right. */
-async function* readBites(db: Db, { text, shape, reason }: ImportFile): AsyncGenerator<readonly NewSuppression[]> {
-  let byKey = new Map<string, NewSuppression>()
-  for await (const { row } of readSuppressions(db, text, shape, reason)) {
-    if (typeof row === 'string') throw new Error('a line that was right is wrong')
-    // Of two spellings the first stays, as it does in the table.
-    if (!byKey.has(row.key)) byKey.set(row.key, row)
-    if (byKey.size < limits.suppressionImportRows) continue
-    yield [...byKey.values()]
-    byKey = new Map()
-  }
-  if (byKey.size > 0) yield [...byKey.values()]
-}
-
-/** How many rows it has of each reason. Throws where a line is wrong, with the first of them. */
-async function refuseMistakes(db: Db, { text, shape, reason }: ImportFile): Promise<Imported['reasons']> {
-  const mistakes: string[] = []
-  const reasons = { hard_bounce: 0, complaint: 0, manual: 0 }
-  let more = 0
-  for await (const { line, row } of readSuppressions(db, text, shape, reason)) {
-    if (typeof row !== 'string') reasons[row.reason]++
-    else if (mistakes.length < limits.importMistakesShownMax) mistakes.push(`line ${line}: ${row}`)
-    else more++
-  }
-  if (mistakes.length > 0)
-    throw new Mistake(['Nothing was imported.', ...mistakes, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
-      field: 'csv',
-    })
-  return reasons
-}
-
 function requireAddress(text: string): EmailAddress {
   const address = parseAddress(text)
   if (address === undefined)
@@ -260,7 +178,7 @@ function requireAddress(text: string): EmailAddress {
   return address
 }
 
-export function presentSuppression(row: SuppressionRow): Suppression {
+function presentSuppression(row: SuppressionRow): Suppression {
   return {
     recipient: row.recipient,
     reason: row.reason,

@@ -24,14 +24,25 @@ import { Mistake, parseWorkspaceName } from './mistake.ts'
 import { requirePlan } from './plans.ts'
 
 export { audited } from './by.ts'
+export { readAudit } from './audit-log.ts'
 export type { By } from './by.ts'
-export { makeDomainChecker } from './domain-check.ts'
+export { checkDomainFor, makeDomainChecker } from './domain-check.ts'
 export type { DomainChange, DomainChecker } from './domain-check.ts'
 export { makeDomainNotices } from './domain-notices.ts'
 export { domainWatch } from './domain-watch.ts'
-export { addDomain, domainNamed, listDomains } from './domains.ts'
+export {
+  addDomain,
+  addDomainFor,
+  domainNamed,
+  endEd25519For,
+  listDomains,
+  removeDomain,
+  rotateDkimFor,
+  showDomain,
+  unvouchDomain,
+} from './domains.ts'
 export type { Domain } from './domains.ts'
-export { createKey, listKeys, whoseKey } from './keys.ts'
+export { createKey, createKeyFor, listKeys, revokeKeyFor, whoseKey } from './keys.ts'
 export type { ApiKey } from './keys.ts'
 export {
   addMailbox,
@@ -43,27 +54,6 @@ export {
   whoseMailbox,
 } from './mailboxes.ts'
 export type { Mailbox } from './mailboxes.ts'
-export {
-  addDomainFor,
-  changeWorkspace,
-  createCredentialFor,
-  createKeyFor,
-  endEd25519For,
-  importSuppressionsFor,
-  pageSuppressionsOf,
-  readAudit,
-  checkDomainFor,
-  removeDomain,
-  revokeCredentialFor,
-  revokeKeyFor,
-  rotateDkimFor,
-  showDomain,
-  showWorkspace,
-  suppressing,
-  undoRuleFor,
-  unvouchDomain,
-  unsuppressFor,
-} from './management.ts'
 export {
   acceptInvitation,
   changeMember,
@@ -85,6 +75,7 @@ export type { Login } from './logins.ts'
 export { makeLive } from './live.ts'
 export type { Office } from './office.ts'
 export type { Notify } from './notices.ts'
+export { changeWorkspace, showWorkspace } from './own-workspace.ts'
 export { readSystemSender } from './system-sender.ts'
 export type { SystemSender } from './system-sender.ts'
 export { readHealth, readQueue } from './operators.ts'
@@ -95,7 +86,13 @@ export { listPlans, removePlanAsOperator, setPlan, setPlanAsOperator } from './p
 export type { Plan, PlanChanges } from './plans.ts'
 export { makeAuthenticator } from './principals.ts'
 export type { Authenticator } from './principals.ts'
-export { createSmtpCredential, listSmtpCredentials, whoseCredential } from './smtp-credentials.ts'
+export {
+  createCredentialFor,
+  createSmtpCredential,
+  listSmtpCredentials,
+  revokeCredentialFor,
+  whoseCredential,
+} from './smtp-credentials.ts'
 export type { SmtpCredential } from './smtp-credentials.ts'
 export { makeSubmitters } from './submitters.ts'
 export type { Submitters } from './submitters.ts'
@@ -105,15 +102,17 @@ export { removeWorkspace } from './removal.ts'
 export { sendAgain } from './send-again.ts'
 export { closeSession, endSession, findHolder, listSessions } from './sessions.ts'
 export type { Holder } from './sessions.ts'
+export { importSuppressions, type Imported, type ImportWish } from './suppression-import.ts'
 export {
   addSuppression,
   exportSuppressions,
-  importSuppressions,
   listSuppressions,
+  pageSuppressionsOf,
   removeSuppression,
+  suppressing,
   undoRule,
+  unsuppressFor,
 } from './suppressions.ts'
-export type { Imported, ImportWish, Suppression } from './suppressions.ts'
 export { suppressionReasons } from '../store/suppressions.ts'
 export { standingOf } from './standing.ts'
 export { readSeries, readUsage } from './usage.ts'

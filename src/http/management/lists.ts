@@ -6,7 +6,7 @@ import type { Scope } from '../../contract/operation.ts'
 import { isRefusal, refuse } from '../../domain/refusal.ts'
 import {
   exportSuppressions,
-  importSuppressionsFor,
+  importSuppressions,
   listSandbox,
   Mistake,
   pageSuppressionsOf,
@@ -17,7 +17,7 @@ import {
   readUsage,
   showSandboxMail,
   suppressing,
-  undoRuleFor,
+  undoRule,
   unsuppressFor,
 } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
@@ -37,7 +37,7 @@ export function listRoutes({ member, office, gateOf }: Desk): void {
   member(operations.removeSuppression, async ({ by, path }) => {
     await unsuppressFor(office, by, path['recipient'] as string)
   })
-  member(operations.undoRule, ({ by, body }) => undoRuleFor(office, by, body))
+  member(operations.undoRule, ({ by, body }) => undoRule(office.db, by.workspaceId, body, by.actor))
   member(operations.exportSuppressions, ({ by, request, reply }) => {
     // An export lasts as long as its reader likes: a key that is revoked meanwhile, or somebody who is removed, reads no further.
     const mayGoOn = async (): Promise<void> => {
@@ -58,7 +58,7 @@ export function listRoutes({ member, office, gateOf }: Desk): void {
         const caller = await mayImport(request)
         if (isRefusal(caller)) throw new Mistake(caller.words, { code: caller.code })
       }
-      return importSuppressionsFor(office, by, csv, { reason, dryRun, mayGoOn })
+      return importSuppressions(office.db, by.workspaceId, csv, by.actor, { reason, dryRun, mayGoOn })
     },
     limits.suppressionRequestBytesMax,
   )

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { makeVault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { newDomain } from './domains.ts'
+import { makeKey } from './domain-keys.ts'
 
 test('keys are made one at a time, by turns: who wants many holds up nobody who wants one', async () => {
   const vault = makeVault(randomBytes(32).toString('base64'))
@@ -13,8 +13,8 @@ test('keys are made one at a time, by turns: who wants many holds up nobody who 
     made.push(purpose)
     return seal(secret, purpose)
   })
-  const many = Array.from({ length: 8 }, (_, n) => newDomain(vault, 'greedy' as WorkspaceId, `d${n}.example`))
-  await newDomain(vault, 'modest' as WorkspaceId, 'one.example')
+  const many = Array.from({ length: 8 }, (_, n) => makeKey(vault, 'greedy' as WorkspaceId, `d${n}.example`))
+  await makeKey(vault, 'modest' as WorkspaceId, 'one.example')
   const before = made.filter((purpose) => purpose.includes('greedy')).length
   expect([before > 0, before <= 2]).toEqual([true, true])
   await Promise.all(many)
