@@ -42,19 +42,16 @@ const lacking = (scope: Scope, role: string): Refusal =>
 
 export type Entrance = (request: FastifyRequest) => Promise<Caller | Refusal>
 
-/** The gate of endpoints that ask for no more than a workspace and a scope: what a key's holder is, also for a member. */
-export function memberGate(entranceOf: ReturnType<typeof entrance>): (scope: Scope) => Gate {
-  return (scope) => {
-    const enter = entranceOf({ method: scope.endsWith('.read') ? 'get' : 'post', scope, access: 'member' })
-    return async (request) => {
-      const caller = await enter(request)
-      if (isRefusal(caller)) return caller
-      if (caller.principal !== undefined) return caller.principal
-      if (caller.by === undefined) throw new Error('a member came in without a workspace')
-      const { actor, workspaceId, scopes } = caller.by
-      return { actor, workspaceId, scopes, blocked: false, apiSending: true }
-    }
-  }
+/** Why this caller, whom it let in before, may not go on. */
+export async function whyNoLonger(
+  enter: Entrance,
+  request: FastifyRequest,
+  { by }: Caller,
+): Promise<Refusal | undefined> {
+  const now = await enter(request)
+  if (isRefusal(now)) return now
+  // Who named no workspace was let into their only one, and that may be another by now.
+  return now.by?.workspaceId === by?.workspaceId ? undefined : noMember
 }
 
 /** The entrance of one endpoint. */

@@ -4,14 +4,12 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
 import type { BodyOf, Managed, OkOf, QueryOf } from '../contract/management/managed.ts'
-import type { Scope } from '../contract/operation.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'
 import { Mistake, type Browser, type By, type Holder, type Office } from '../workspace/workspace.ts'
-import type { Gate } from './authenticate.ts'
 import { callerAddress } from './caller-address.ts'
-import { entrance, memberGate, type Caller } from './callers.ts'
+import { entrance, whyNoLonger, type Caller } from './callers.ts'
 import { makeJar } from './cookies.ts'
 import { answerRefusal, jsonType, type Face, type HttpDoors } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
@@ -40,6 +38,8 @@ export interface Ask<O> {
   readonly browser: Browser
   readonly request: FastifyRequest
   readonly reply: FastifyReply
+  /** For what lasts: asks again whether the caller may do this, and says why not. */
+  readonly whyNoLonger: () => Promise<Refusal | undefined>
 }
 type Answering<O> = Promise<Sent<OkOf<O>> | (undefined extends OkOf<O> ? void : never) | Refusal | Buffer | Readable>
 type Handler<O, Who> = (ask: Ask<O> & Who) => Answering<O>
@@ -50,8 +50,6 @@ export interface Desk {
   readonly office: Office
   readonly doors: HttpDoors
   readonly jar: ReturnType<typeof makeJar>
-  /** For endpoints that ask again while they answer. */
-  readonly gateOf: (scope: Scope) => Gate
   /** A key or a member of a workspace. */
   readonly member: <O extends Managed>(
     operation: O,
@@ -121,6 +119,7 @@ export function makeDesk(tools: {
           browser: jar.browser(request),
           request,
           reply,
+          whyNoLonger: () => whyNoLonger(enter, request, caller),
         }
         return await doneFor(ownerOf(request, caller), () => handle(ask as never))
       } finally {
@@ -155,7 +154,6 @@ export function makeDesk(tools: {
     office,
     doors: face.doors,
     jar,
-    gateOf: memberGate(entranceOf),
     member: (operation, handle, bytesMax) => route(operation, handle as never, bytesMax),
     person: (operation, handle) => route(operation, handle as never),
     anyone: (operation, handle) => route(operation, handle as never),

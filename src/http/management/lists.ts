@@ -2,8 +2,7 @@
 import { Readable } from 'node:stream'
 import { limits } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
-import type { Scope } from '../../contract/operation.ts'
-import { isRefusal, refuse } from '../../domain/refusal.ts'
+import { refuse } from '../../domain/refusal.ts'
 import {
   exportSuppressions,
   importSuppressions,
@@ -24,9 +23,7 @@ import type { Desk } from '../manage.ts'
 import { framedMail } from './framed-mail.ts'
 import { addressPagingOf, pagingOf, presentPage } from './pages.ts'
 
-export function listRoutes({ member, office, gateOf }: Desk): void {
-  const mayExport = gateOf(operations.exportSuppressions.scope as Scope)
-  const mayImport = gateOf(operations.importSuppressions.scope as Scope)
+export function listRoutes({ member, office }: Desk): void {
   member(operations.listSuppressions, async ({ by, query }) => {
     const { before: after, most, prefix, reason } = addressPagingOf(query)
     const wish = { most, ...(after && { after }), ...(prefix && { prefix }), ...(reason && { reason }) }
@@ -38,11 +35,10 @@ export function listRoutes({ member, office, gateOf }: Desk): void {
     await unsuppressFor(office, by, path['recipient'] as string)
   })
   member(operations.undoRule, ({ by, body }) => undoRule(office.db, by.workspaceId, body, by.actor))
-  member(operations.exportSuppressions, ({ by, request, reply }) => {
+  member(operations.exportSuppressions, ({ by, reply, whyNoLonger }) => {
     // An export lasts as long as its reader likes: a key that is revoked meanwhile, or somebody who is removed, reads no further.
     const mayGoOn = async (): Promise<void> => {
-      const caller = await mayExport(request)
-      if (isRefusal(caller) || caller.workspaceId !== by.workspaceId) throw new Error('an export whose reader has gone')
+      if ((await whyNoLonger()) !== undefined) throw new Error('an export whose reader has gone')
     }
     reply.headers({
       'content-type': 'text/csv; charset=utf-8',
@@ -52,11 +48,11 @@ export function listRoutes({ member, office, gateOf }: Desk): void {
   })
   member(
     operations.importSuppressions,
-    ({ by, body: { csv, reason, dryRun }, request }) => {
+    ({ by, body: { csv, reason, dryRun }, whyNoLonger }) => {
       // It may write for minutes: what is there by then stays, and the rest is not for whoever has lost the right.
       const mayGoOn = async (): Promise<void> => {
-        const caller = await mayImport(request)
-        if (isRefusal(caller)) throw new Mistake(caller.words, { code: caller.code })
+        const refusal = await whyNoLonger()
+        if (refusal !== undefined) throw new Mistake(refusal.words, { code: refusal.code })
       }
       return importSuppressions(office.db, by.workspaceId, csv, by.actor, { reason, dryRun, mayGoOn })
     },

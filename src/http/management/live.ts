@@ -3,8 +3,7 @@
 import { PassThrough } from 'node:stream'
 import { limits } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
-import type { Scope } from '../../contract/operation.ts'
-import { isRefusal, refuse } from '../../domain/refusal.ts'
+import { refuse } from '../../domain/refusal.ts'
 import type { By } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
 
@@ -12,15 +11,14 @@ const crowded = refuse('too_many_attempts', 'Too many live streams are open; clo
   retryAfterSeconds: 30,
 })
 
-export function liveRoute({ app, member, office, gateOf }: Desk): void {
-  const enter = gateOf(operations.watch.scope as Scope)
+export function liveRoute({ app, member, office }: Desk): void {
   const open = new Map<PassThrough, By>()
   app.addHook('preClose', (done) => {
     for (const stream of open.keys()) stream.end()
     done()
   })
 
-  member(operations.watch, ({ by, request, reply }) => {
+  member(operations.watch, ({ by, request, reply, whyNoLonger }) => {
     const ofWorkspace = [...open.values()].filter(({ workspaceId }) => workspaceId === by.workspaceId).length
     const own = [...open.values()].filter(({ actor }) => actor === by.actor).length
     if (
@@ -36,8 +34,7 @@ export function liveRoute({ app, member, office, gateOf }: Desk): void {
       if (!stream.writableNeedDrain) stream.write(text)
     }
     const beat = async (): Promise<void> => {
-      const caller = await enter(request)
-      if (isRefusal(caller) || caller.workspaceId !== by.workspaceId) stream.end()
+      if ((await whyNoLonger()) !== undefined) stream.end()
       else say(': still here\n\n')
     }
     const timer = setInterval(() => void beat().catch(() => stream.end()), limits.liveHeartbeatMs)
