@@ -21,7 +21,7 @@ import {
 } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
 import { framedMail } from './framed-mail.ts'
-import { addressPagingOf, pagingOf, presentPage } from './pages.ts'
+import { addressPagingOf, pagingOf, presentPage, timesOf } from './pages.ts'
 
 export function listRoutes({ member, office }: Desk): void {
   member(operations.listSuppressions, async ({ by, query }) => {
@@ -60,11 +60,8 @@ export function listRoutes({ member, office }: Desk): void {
   )
 
   member(operations.readUsage, ({ by }) => readUsage(office.db, by.workspaceId))
-  member(operations.readUsageSeries, ({ by, query: { step = 'hour', from, to } }) =>
-    readSeries(office.db, by.workspaceId, step, {
-      ...(from && { from: new Date(from) }),
-      ...(to && { to: new Date(to) }),
-    }),
+  member(operations.readUsageSeries, ({ by, query: { step = 'hour', ...range } }) =>
+    readSeries(office.db, by.workspaceId, step, timesOf(range)),
   )
 
   member(operations.readAudit, async ({ by, query }) => {

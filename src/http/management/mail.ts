@@ -7,21 +7,17 @@ import { contentOf, pageRefused, searchMessages, sendAgain, timelineOf } from '.
 import type { Desk } from '../manage.ts'
 import { presentAccepted, presentStatus } from '../present.ts'
 import { framedMail } from './framed-mail.ts'
-import { pagingOf, presentPage } from './pages.ts'
+import { pagingOf, presentPage, timesOf } from './pages.ts'
 
 export function mailRoutes({ member, office }: Desk): void {
   member(operations.listMessages, async ({ by, query }) => {
-    const { from, to, ...asked } = pagingOf(query)
-    const wish = { ...asked, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
-    const { lookedBackTo, ...found } = await searchMessages(office.db, by.workspaceId, wish)
+    const { lookedBackTo, ...found } = await searchMessages(office.db, by.workspaceId, timesOf(pagingOf(query)))
     return { ...presentPage(found), ...(lookedBackTo && { lookedBackTo }) }
   })
 
-  member(operations.listRefused, async ({ by, query }) => {
-    const { from, to, ...asked } = pagingOf(query)
-    const wish = { ...asked, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
-    return presentPage(await pageRefused(office.db, by.workspaceId, wish))
-  })
+  member(operations.listRefused, async ({ by, query }) =>
+    presentPage(await pageRefused(office.db, by.workspaceId, timesOf(pagingOf(query)))),
+  )
 
   member(operations.readTimeline, async ({ by, path }) => {
     const timeline = await timelineOf(office.db, by, path['messageId'] as MessageId)

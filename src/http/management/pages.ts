@@ -1,4 +1,4 @@
-// Cursors of lists: opaque to callers, the last item's place to us.
+// Cursors of lists: opaque to callers, the last item's place to us. And the times between which a list or a chart is asked for.
 import { isUtf8 } from 'node:buffer'
 import { parseUuid } from '../../base/uuid.ts'
 import { limits } from '../../config.ts'
@@ -40,6 +40,11 @@ export const addressPagingOf: PagingOf = reading((text) => (addressKey.test(text
 function decoded(cursor: string): string | undefined {
   const bytes = Buffer.from(cursor, 'base64url') // skips what is no Base64
   return isUtf8(bytes) && bytes.toString('base64url') === cursor ? bytes.toString() : undefined
+}
+
+/** A query with its times as dates. */
+export function timesOf<Query extends { readonly from?: string; readonly to?: string }>({ from, to, ...rest }: Query) {
+  return { ...rest, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
 }
 
 export function presentPage<T>({ items, next }: { readonly items: readonly T[]; readonly next?: string }) {
