@@ -5,7 +5,7 @@ import { renewals, tlsCertificate } from './base/certificate.ts'
 import { Guesses } from './base/guesses.ts'
 import { limits, publicUrl } from './config.ts'
 import { closeAll, starting, type Role, type RoleTools } from './role.ts'
-import { YieldingRoom } from './smtp/room.ts'
+import { ContentRoom } from './smtp/content-room.ts'
 import { smtpServer } from './smtp/server.ts'
 import { submissionOffer, submissionPolicies } from './smtp/submission.ts'
 import { isDatabaseAway, openDatabase } from './store/database.ts'
@@ -54,11 +54,11 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
     log,
     tls,
     limits: { sessionsPerLoopbackMax: limits.submissionSessionsPerLoopbackMax },
-    room: new YieldingRoom(
-      limits.smtpContentInFlightBytesMax,
-      limits.submissionContentOfWorkspaceBytesMax,
-      limits.smtpBlockBytes,
-    ),
+    room: new ContentRoom({
+      bytesMax: limits.smtpContentInFlightBytesMax,
+      shareBytesMax: limits.submissionContentOfWorkspaceBytesMax,
+      smallBytesMax: limits.smtpBlockBytes,
+    }),
     sessions: new Map<string, number>(),
   }
   return {

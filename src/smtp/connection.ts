@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { TLSSocket, type SecureContext } from 'node:tls'
 import { SmtpSession } from './engine.ts'
 import type { SessionLimits, Wire } from './session-parts.ts'
-import type { Room } from './room.ts'
+import type { ContentRoom } from './content-room.ts'
 import type { Client, Offer, Policy } from './policy.ts'
 import { replies } from './reply.ts'
 
@@ -21,7 +21,7 @@ export interface ConnectionParts {
   readonly offer: Offer
   readonly policy: (client: Client) => Policy
   readonly limits: ConnectionLimits
-  readonly room: Room
+  readonly room: ContentRoom
   readonly secureContext: SecureContext | undefined
   readonly implicitTls: boolean
   readonly fault: (error: unknown) => void

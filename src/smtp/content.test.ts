@@ -1,13 +1,13 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ChunkReader, Content, DataReader } from './content.ts'
-import { Room, YieldingRoom } from './room.ts'
+import { ContentRoom } from './content-room.ts'
 
 const plenty = 1_000_000
 
 /** Feeds copies of the pieces, since the reader works in place. */
 function readData(pieces: readonly Buffer[], bytesMax = plenty) {
-  const reader = new DataReader(new Content(bytesMax, new Room(plenty)))
+  const reader = new DataReader(new Content(bytesMax, new ContentRoom({ bytesMax: plenty })))
   let rest = ''
   let ended = false
   for (const piece of pieces) {
@@ -79,7 +79,7 @@ describe('BDAT', () => {
   test('agrees with a slow reader, wherever the chunks are cut, and ends the last line', () => {
     fc.assert(
       fc.property(hard, fc.array(fc.nat(), { maxLength: 10 }), (input, places) => {
-        const content = new Content(plenty, new Room(plenty))
+        const content = new Content(plenty, new ContentRoom({ bytesMax: plenty }))
         const reader = new ChunkReader(content)
         for (const piece of cut(Buffer.from(input), places)) reader.read(piece)
         reader.end()
@@ -94,7 +94,7 @@ describe('BDAT', () => {
 
 describe('memory', () => {
   test('a message of one-byte packets is kept in blocks', () => {
-    const content = new Content(plenty, new Room(plenty))
+    const content = new Content(plenty, new ContentRoom({ bytesMax: plenty }))
     for (let at = 0; at < 50_000; at++) content.keep(Buffer.of(97 + (at % 26)))
     const pieces = content.pieces()
     expect(pieces.length).toBeLessThan(20)
@@ -104,14 +104,14 @@ describe('memory', () => {
   })
 
   test('a message in small parts of what is read each time does not hold the rest of that', () => {
-    const content = new Content(plenty, new Room(plenty))
+    const content = new Content(plenty, new ContentRoom({ bytesMax: plenty }))
     for (let at = 0; at < 15; at++) content.keep(Buffer.alloc(64 * 1024, 'x').subarray(0, 4_096))
     const held = new Set(content.pieces().map(({ buffer }) => buffer))
     expect([...held].reduce((sum, { byteLength }) => sum + byteLength, 0)).toBeLessThanOrEqual(16 * 4_096)
   })
 
   test('a large message is kept in large blocks, and in one when it is complete, so that all of it goes back at once', () => {
-    const content = new Content(16 * 1024 * 1024, new Room(16 * 1024 * 1024))
+    const content = new Content(16 * 1024 * 1024, new ContentRoom({ bytesMax: 16 * 1024 * 1024 }))
     const packet = (at: number) => Buffer.alloc(16 * 1024, 97 + (at % 26))
     for (let at = 0; at < 512; at++) content.keep(packet(at))
     expect(content.pieces().length).toBeLessThan(20)
@@ -120,7 +120,7 @@ describe('memory', () => {
   })
 
   test('the room that all share is taken, refused beyond its end, and given back', () => {
-    const room = new Room(100)
+    const room = new ContentRoom({ bytesMax: 100 })
     const first = new Content(plenty, room)
     first.keep(Buffer.alloc(60))
     const second = new Content(plenty, room)
@@ -142,7 +142,7 @@ describe('memory', () => {
     ['too large', 10, Buffer.alloc(1)],
     ['spoiled', plenty, Buffer.from('\n')],
   ])('a message that is %s holds no room while the rest of it comes', (_, bytesMax, more) => {
-    const room = new Room(10)
+    const room = new ContentRoom({ bytesMax: 10 })
     const reader = new DataReader(new Content(bytesMax, room))
     reader.read(Buffer.alloc(10, 'x'), 0)
     expect(room.take(1)).toBe(false)
@@ -151,7 +151,7 @@ describe('memory', () => {
   })
 
   test('of the room nobody takes more than their share, and the rest stays for others', () => {
-    const room = new Room(100, 60)
+    const room = new ContentRoom({ bytesMax: 100, shareBytesMax: 60 })
     const contents = ['one', 'one', 'two'].map((owner) => new Content(plenty, room, owner))
     for (const [at, bytes] of [60, 1, 40].entries()) contents[at]?.keep(Buffer.alloc(bytes))
     expect(contents.map(({ trouble }) => trouble)).toEqual([undefined, 'noRoom', undefined])
@@ -160,7 +160,7 @@ describe('memory', () => {
   })
 
   test('large messages do not end each other, nor does anybody beyond a share end another; a small one finds room', () => {
-    const room = new YieldingRoom(100, 60, 10)
+    const room = new ContentRoom({ bytesMax: 100, shareBytesMax: 60, smallBytesMax: 10 })
     const make = (owner: string) => new Content(plenty, room, owner)
     const [first, second, large] = [make('one'), make('two'), make('three')]
     const [beyond, small] = [make('one'), make('three')]
@@ -175,7 +175,7 @@ describe('memory', () => {
   })
 
   test('in room that yields the message under way that holds most gives way, to any that holds less, and one that is complete to none', () => {
-    const room = new YieldingRoom(100)
+    const room = new ContentRoom({ bytesMax: 100, smallBytesMax: 100 })
     const make = () => new Content(plenty, room)
     const [complete, large, small, last, none] = [make(), make(), make(), make(), make()]
     complete.keep(Buffer.alloc(50))

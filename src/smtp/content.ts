@@ -2,7 +2,7 @@
 // CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), while the reader stays in
 // step to the true end. Cutting the input anywhere gives the same result.
 import { limits } from '../config.ts'
-import type { Holder, Room } from './room.ts'
+import type { ContentRoom, Holder } from './content-room.ts'
 
 const LF = 10
 const CR = 13
@@ -17,7 +17,7 @@ const largeBlockBytes = 1024 * 1024
 /** What of a message has come so far. Too much, or a spoiled one, is counted and not kept. */
 export class Content implements Holder {
   readonly #bytesMax: number
-  readonly #room: Room
+  readonly #room: ContentRoom
   readonly #owner: string | undefined
   #pieces: Buffer[] = []
   #bytes = 0
@@ -27,7 +27,7 @@ export class Content implements Holder {
   #bareLineEnds = false
   #noRoom = false
 
-  constructor(bytesMax: number, room: Room, owner?: string) {
+  constructor(bytesMax: number, room: ContentRoom, owner?: string) {
     this.#bytesMax = bytesMax
     this.#room = room
     this.#owner = owner

@@ -1,7 +1,7 @@
 // The engine alone, without a socket: what the dialogues in test/dialogues cannot show.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Room } from './room.ts'
+import { ContentRoom } from './content-room.ts'
 import { SmtpSession } from './engine.ts'
 import type { SessionLimits } from './session-parts.ts'
 import { openOffer, type Policy } from './policy.ts'
@@ -22,7 +22,7 @@ function open(
 ) {
   const said: string[] = []
   const faults: unknown[] = []
-  const room = new Room(roomBytes)
+  const room = new ContentRoom({ bytesMax: roomBytes })
   const kept: string[] = []
   const message: Policy['message'] = (content) => {
     kept.push(content.toString('latin1'))

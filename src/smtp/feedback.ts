@@ -6,7 +6,7 @@ import { sourceOf } from '../base/networks.ts'
 import type { Log } from '../base/log.ts'
 import type { Addressee, Feedback } from '../feedback/feedback.ts'
 import { countFields } from '../mail/header-block.ts'
-import { YieldingRoom } from './room.ts'
+import { ContentRoom } from './content-room.ts'
 import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
 import { smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
@@ -71,7 +71,10 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     ...(options.tls !== undefined && { tls: options.tls }),
     ...(options.renewed !== undefined && { renewed: options.renewed }),
     ...(options.proxies !== undefined && { proxies: options.proxies }),
-    room: new YieldingRoom(limits.feedbackContentInFlightBytesMax),
+    room: new ContentRoom({
+      bytesMax: limits.feedbackContentInFlightBytesMax,
+      smallBytesMax: limits.feedbackContentInFlightBytesMax,
+    }),
     limits: {
       messageBytesMax: limits.feedbackBytesMax,
       sessionsMax: limits.feedbackSessionsMax,

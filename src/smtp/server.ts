@@ -8,7 +8,7 @@ import { cannotListen, type Address } from '../base/listening.ts'
 import { among, sourceOf } from '../base/networks.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import { SmtpConnection, type ConnectionLimits, type ConnectionParts } from './connection.ts'
-import { Room } from './room.ts'
+import { ContentRoom } from './content-room.ts'
 import type { Client, Offer, Policy } from './policy.ts'
 import { introduce } from './proxied.ts'
 import { formatReply, replies } from './reply.ts'
@@ -59,7 +59,7 @@ export interface SmtpServerOptions extends Address {
   readonly implicitTls?: boolean
   readonly limits?: Partial<ServerLimits>
   /** For servers that share what they may hold. */
-  readonly room?: Room
+  readonly room?: ContentRoom
   /** Addresses and networks of proxies that pass connections on: each of theirs begins with a PROXY header. */
   readonly proxies?: readonly string[]
   /** Sessions of each client, for servers that are one to their clients. */
@@ -84,7 +84,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
     offer: options.offer,
     policy: options.policy,
     limits,
-    room: options.room ?? new Room(limits.contentBytesMax),
+    room: options.room ?? new ContentRoom({ bytesMax: limits.contentBytesMax }),
     secureContext: tls && contextOf(tls),
     implicitTls: options.implicitTls ?? false,
     fault: (error: unknown) => log.fault('smtp session', error, { service: name }),

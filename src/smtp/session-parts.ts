@@ -1,5 +1,5 @@
 // What a session is made of, given by whoever opens it.
-import type { Room } from './room.ts'
+import type { ContentRoom } from './content-room.ts'
 import type { Offer, Policy } from './policy.ts'
 
 /** The way out to the peer. */
@@ -26,7 +26,7 @@ export interface SessionParts {
   readonly policy: Policy
   readonly wire: Wire
   readonly limits: SessionLimits
-  readonly room: Room
+  readonly room: ContentRoom
   /** TLS from the first byte. */
   readonly secure: boolean
   /** Told of everything that a policy throws. */

@@ -12,7 +12,7 @@ import { isDatabaseAway } from '../store/database.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { createSmtpCredential } from '../workspace/smtp-credentials.ts'
 import { makeSubmitters } from '../workspace/submitters.ts'
-import { Room, YieldingRoom } from './room.ts'
+import { ContentRoom } from './content-room.ts'
 import { smtpServer, type ServerLimits, type SmtpServer } from './server.ts'
 import { submissionOffer, submissionPolicies } from './submission.ts'
 
@@ -93,7 +93,7 @@ afterEach(async () => {
 afterAll(() => world.close())
 
 /** As the role has it, but for TLS, which thousands of sessions would spend a minute on. */
-async function started(changes: Partial<ServerLimits> = {}, room?: Room): Promise<SmtpServer> {
+async function started(changes: Partial<ServerLimits> = {}, room?: ContentRoom): Promise<SmtpServer> {
   const server = smtpServer({
     name: 'submission',
     host: '127.0.0.1',
@@ -300,7 +300,7 @@ const strangers = async (name: string) =>
   createSmtpCredential(world.db, vault, (await world.sender()).workspaceId, name)
 
 test('of the room for content a workspace gets its share, with however many credentials; the others find theirs', async () => {
-  const server = await started({}, new Room(1_000, 600))
+  const server = await started({}, new ContentRoom({ bytesMax: 1_000, shareBytesMax: 600 }))
   const chunks = [
     [login, 392],
     [other, 392],
@@ -312,7 +312,7 @@ test('of the room for content a workspace gets its share, with however many cred
 })
 
 test('a small mail finds room beside two workspaces that hold all of it', async () => {
-  const server = await started({}, new YieldingRoom(1_000, 600, 100))
+  const server = await started({}, new ContentRoom({ bytesMax: 1_000, shareBytesMax: 600, smallBytesMax: 100 }))
   const chunks = [
     [login, 600],
     [await strangers('second'), 400],
