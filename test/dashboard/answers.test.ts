@@ -1,14 +1,12 @@
 // What a page answers to somebody who looks for one thing, in a real browser over the whole binary: how many failed, why it was refused, when it can
-// be sent again, where the message of a link is. With PICTURES=1, pictures are left in test/dashboard/screenshots-answers.
-import { readFileSync, rmSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+// be sent again, where the message of a link is.
+import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
+import { heading, inspector, loaded, startVisit, type Login, type Visit } from './visit.ts'
 
-const screenshots = fileURLToPath(new URL('screenshots-answers', import.meta.url))
+const inspect = inspector('answers')
 const soon = { interval: 20, timeout: 15_000 }
 
 let visit: Visit
@@ -17,24 +15,18 @@ let bakery: JourneyWorkspace
 let login: Login
 let page: Page
 const go = (path: string, person = page) => person.goto(`${visit.origin}${path}`)
-const look = (name: string, person = page) => inspect(person, screenshots, name)
+const look = (name: string, person = page) => inspect(person, name)
 
 beforeAll(async () => {
-  rmSync(screenshots, { recursive: true, force: true })
   visit = await startVisit()
   shop = await visit.posthorn.workspace({ name: 'Shop' })
   bakery = await visit.posthorn.workspace({ name: 'Bakery' })
   login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
   await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'owner')
-  page = await visit.browser.person()
-  await signIn(page, visit.origin, login)
-  await heading(page, 'Overview')
+  page = await visit.signedIn(login)
   await go(`/?workspace=${shop.id}`)
 }, 360_000)
-afterAll(async () => {
-  await visit?.end()
-  expect(visit?.browser.incidents).toEqual([])
-})
+afterAll(() => visit?.end())
 
 test('the overview counts what failed, leads to it, and says where a list may be shorter than its number', async () => {
   await shop.settled(await shop.accepted({ recipient: 'policy@simulator.posthorn.test' }))
@@ -80,9 +72,7 @@ test('a refusal is told by what it was about, and then by where it was said', as
 test('sending again is not offered before it can be done, and then by itself', async () => {
   const id = await shop.accepted({ recipient: 'unknown@simulator.posthorn.test' })
   await shop.settled(id)
-  const person = await visit.browser.person()
-  await signIn(person, visit.origin, login)
-  await heading(person, 'Overview')
+  const person = await visit.signedIn(login)
   // The time that passes here passes at the service, too: its own would be told by its answers.
   await person.route(/\/api\/v1\/(?!live)/, async (route) => {
     const response = await route.fetch()
@@ -130,9 +120,7 @@ test('a phone shows all of a list, however long its words are', { timeout: 540_0
     await loaded(page)
     findings.push(...(await look(`phone-${path === '' ? 'overview' : path}`)))
   }
-  const operator = await visit.browser.person()
-  await signIn(operator, visit.origin, visit.owner)
-  await heading(operator, 'Overview')
+  const operator = await visit.signedIn(visit.owner)
   for (const path of ['queue', 'plans', 'workspaces', 'feedback', 'health']) {
     await go(`/operator/${path}`, operator)
     await loaded(operator)
@@ -144,9 +132,7 @@ test('a phone shows all of a list, however long its words are', { timeout: 540_0
 describe('with two workspaces', () => {
   const shown = (person: Page) => person.getByRole('button', { name: 'Change the workspace' }).textContent()
   const arrive = async () => {
-    const person = await visit.browser.person()
-    await signIn(person, visit.origin, login)
-    await heading(person, 'Overview')
+    const person = await visit.signedIn(login)
     return person
   }
 
@@ -318,9 +304,7 @@ describe('did they get the mail?', () => {
   test('who may not send it again reads who may', async () => {
     const id = await shop.accepted({ recipient: 'unknown@simulator.posthorn.test' })
     await shop.settled(id)
-    const viewer = await visit.browser.person()
-    await signIn(viewer, visit.origin, await visit.makeLogin('vera@people.example', shop.id, 'viewer'))
-    await heading(viewer, 'Overview')
+    const viewer = await visit.signedIn(await visit.makeLogin('vera@people.example', shop.id, 'viewer'))
     await go(`/messages/${id}`, viewer)
     await viewer.getByRole('region', { name: 'Outcome unknown' }).getByText('Your role may not send it').waitFor()
     expect(await look('viewer-unknown', viewer)).toEqual([])

@@ -20,14 +20,9 @@ beforeAll(async () => {
   shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 100 } })
   login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
   bob = await visit.makeLogin('bob@people.example', shop.id, 'viewer')
-  page = await visit.browser.person()
-  await signIn(page, visit.origin, login)
-  await heading(page, 'Overview')
+  page = await visit.signedIn(login)
 }, 720_000)
-afterAll(async () => {
-  await visit?.end()
-  expect(visit?.browser.incidents).toEqual([])
-})
+afterAll(() => visit?.end())
 
 test('who signs in with a browser that does not keep the session is told so', slow, async () => {
   // As over plain HTTP, where the installation is set to https.
@@ -54,9 +49,7 @@ test('a browser whose language is no language tag (LANG=C) shows the overview, t
 })
 
 test('two people who share a browser: what one reads never stands under the name of the other', slow, async () => {
-  const first = await visit.browser.person()
-  await signIn(first, visit.origin, login)
-  await heading(first, 'Overview')
+  const first = await visit.signedIn(login)
   await first.goto(`${visit.origin}/account`)
   await heading(first, 'Account')
   const second = await first.context().newPage()

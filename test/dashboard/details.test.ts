@@ -1,15 +1,12 @@
 // What lists and charts must not leave unsaid, in a real browser over the whole binary: which day a point is of, what a number counts, what a key
-// may, why somebody is suppressed. With PICTURES=1, pictures are left in test/dashboard/screenshots-details.
-import { rmSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+// may, why somebody is suppressed.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startWebhookReceiver, status } from '../world/webhook-receiver.ts'
-import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
+import { heading, inspector, loaded, startVisit, type Login, type Visit } from './visit.ts'
 
-const screenshots = fileURLToPath(new URL('screenshots-details', import.meta.url))
+const inspect = inspector('details')
 const soon = { interval: 20, timeout: 15_000 }
 
 let visit: Visit
@@ -17,21 +14,15 @@ let shop: JourneyWorkspace
 let owner: Login
 let page: Page
 const go = (path: string, person = page) => person.goto(`${visit.origin}${path}`)
-const look = (name: string, person = page) => inspect(person, screenshots, name)
+const look = (name: string, person = page) => inspect(person, name)
 
 beforeAll(async () => {
-  rmSync(screenshots, { recursive: true, force: true })
   visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
   shop = await visit.posthorn.workspace({ name: 'Shop' })
   owner = await visit.makeLogin('ann@people.example', shop.id, 'owner')
-  page = await visit.browser.person()
-  await signIn(page, visit.origin, owner)
-  await heading(page, 'Overview')
+  page = await visit.signedIn(owner)
 }, 360_000)
-afterAll(async () => {
-  await visit?.end()
-  expect(visit?.browser.incidents).toEqual([])
-})
+afterAll(() => visit?.end())
 
 describe('far in the west', () => {
   const today = () => new Date().toLocaleDateString('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
@@ -44,9 +35,7 @@ describe('far in the west', () => {
       [shop.id, shop.mailboxId],
     )
     await shop.accepted({ recipient: 'ann@example.com' })
-    const person = await visit.browser.person('Pacific/Pago_Pago')
-    await signIn(person, visit.origin, owner)
-    await heading(person, 'Overview')
+    const person = await visit.signedIn(owner, 'Pacific/Pago_Pago')
     await person.getByRole('button', { name: '30 days' }).click()
     const chart = person.getByRole('slider', { name: 'A point of the chart' })
     const last = async () => {
@@ -372,9 +361,7 @@ test('while delivery is stopped, the story of a message that waits says so, and 
   await page.getByText(/^Delivery is stopped on the whole installation;/).waitFor()
   expect(await page.getByText(/^Due /).count()).toBe(0)
   expect(await look('stopped-story')).toEqual([])
-  const operator = await visit.browser.person()
-  await signIn(operator, visit.origin, visit.owner)
-  await heading(operator, 'Overview')
+  const operator = await visit.signedIn(visit.owner)
   const notice = operator.getByRole('region', { name: 'Delivery stopped' })
   for (const path of ['/operator/queue', '/operator/health']) {
     await go(path, operator)
@@ -389,9 +376,7 @@ test('while delivery is stopped, the story of a message that waits says so, and 
 })
 
 test('operators make a plan and say where it is upgraded, and no name is taken twice', async () => {
-  const operator = await visit.browser.person()
-  await signIn(operator, visit.origin, visit.owner)
-  await heading(operator, 'Overview')
+  const operator = await visit.signedIn(visit.owner)
   // Made elsewhere since: no list that was read before knows it.
   await visit.posthorn.cli('plan', 'set', 'late', '--daily', '7')
   const late = new RegExp('/api/v1/operator/plans$')
@@ -444,9 +429,7 @@ test('operators read feedback that had no effect to its end', async () => {
             'unknown_message', 'mail', 'list-' || n || '@receiver.example', 'bounces@posthorn.example', '{}', 2048, 'It says nothing.'
        from generate_series(1, 60) n`,
   )
-  const operator = await visit.browser.person()
-  await signIn(operator, visit.origin, visit.owner)
-  await heading(operator, 'Overview')
+  const operator = await visit.signedIn(visit.owner)
   await go('/operator/feedback', operator)
   const rows = operator.locator('main tbody tr')
   await operator.getByText('list-60@receiver.example').waitFor()

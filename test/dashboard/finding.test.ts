@@ -1,9 +1,8 @@
 // What somebody finds who has in hand what people have: an address, a subject, an id; and the ways between a message and what became of it.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { heading, loaded, press, signIn, startVisit, type Visit } from './visit.ts'
+import { heading, inspector, loaded, press, startVisit, type Visit } from './visit.ts'
 
 let visit: Visit
 let shop: JourneyWorkspace
@@ -14,23 +13,18 @@ const search = async (words: string) => {
   await page.getByRole('searchbox', { name: 'Search' }).fill(words)
   await press(page, 'Search')
 }
-const screenshots = new URL('screenshots-finding', import.meta.url).pathname
+const inspect = inspector('finding')
 const look = async (name: string) => {
   await loaded(page)
-  return inspect(page, screenshots, name)
+  return inspect(page, name)
 }
 
 beforeAll(async () => {
   visit = await startVisit()
   shop = await visit.posthorn.workspace({ name: 'Shop' })
-  page = await visit.browser.person()
-  await signIn(page, visit.origin, await visit.makeLogin('ann@people.example', shop.id, 'owner'))
-  await heading(page, 'Overview')
+  page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'owner'))
 }, 360_000)
-afterAll(async () => {
-  await visit?.end()
-  expect(visit?.browser.incidents).toEqual([])
-})
+afterAll(() => visit?.end())
 
 test('a mail of the sandbox is found by its address, its subject and its message, and both lead to one another', async () => {
   const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'Your invoice 77' })
@@ -137,7 +131,7 @@ test('a message that failed is sent again once, and both lead to one another', a
   await dialog.getByText('gets the same mail as a new message').waitFor()
   // Nobody has the first one.
   expect(await dialog.getByText('twice').count()).toBe(0)
-  expect(await inspect(page, screenshots, 'send-again')).toEqual([])
+  expect(await inspect(page, 'send-again')).toEqual([])
   await dialog.getByRole('button', { name: 'Send again' }).click()
   await page.getByText('Sent in the place of this message, which failed.').waitFor()
   const next = new URL(page.url()).pathname
@@ -164,7 +158,7 @@ test('a failed message whose recipient is suppressed says why it cannot be sent 
   await press(page, /^Send again as a new message/)
   await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
   await page.getByRole('dialog').getByText('The recipient is on the suppression list').waitFor()
-  expect(await inspect(page, screenshots, 'send-again-refused')).toEqual([])
+  expect(await inspect(page, 'send-again-refused')).toEqual([])
   await visit.posthorn.query('delete from contents where message_id = $1', [id])
   await page.reload()
   const banner = page.getByRole('region', { name: 'Failed' })

@@ -1,36 +1,25 @@
 // What stands on a new installation's pages while its route is the sandbox and its host has no name yet: nothing is promised that does not happen,
-// and nothing is offered to be set that is wrong. With PICTURES=1, pictures are left in test/dashboard/screenshots-new-installation.
-import { rmSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+// and nothing is offered to be set that is wrong.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { inspect } from '../world/browser.ts'
-import { heading, loaded, press, signIn, startVisit, type Visit } from './visit.ts'
+import { heading, inspector, loaded, press, startVisit, type Visit } from './visit.ts'
 
-const screenshots = fileURLToPath(new URL('screenshots-new-installation', import.meta.url))
+const inspect = inspector('new-installation')
 
 let visit: Visit
 let workspace: string
 let owner: Page
 let operator: Page
 const go = (path: string, person: Page) => person.goto(`${visit.origin}${path}`)
-const look = (name: string, person: Page) => inspect(person, screenshots, name)
+const look = (name: string, person: Page) => inspect(person, name)
 
 beforeAll(async () => {
-  rmSync(screenshots, { recursive: true, force: true })
   visit = await startVisit({ settings: { POSTHORN_HOSTNAME: 'vm' } })
   workspace = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Studio')).id
-  owner = await visit.browser.person()
-  await signIn(owner, visit.origin, await visit.makeLogin('ann@people.example', workspace, 'owner'))
-  await heading(owner, 'Overview')
-  operator = await visit.browser.person()
-  await signIn(operator, visit.origin, visit.owner)
-  await heading(operator, 'Overview')
+  owner = await visit.signedIn(await visit.makeLogin('ann@people.example', workspace, 'owner'))
+  operator = await visit.signedIn(visit.owner)
 }, 360_000)
-afterAll(async () => {
-  await visit?.end()
-  expect(visit?.browser.incidents).toEqual([])
-})
+afterAll(() => visit?.end())
 
 test('an invitation whose mail goes to the sandbox says so to whoever invites, and whom to ask', async () => {
   await go('/members', owner)

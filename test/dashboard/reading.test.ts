@@ -1,19 +1,16 @@
 // Looking for a message and reading it, in a real browser over the whole binary: the story, the mail itself, the filters, the chart, the keys.
-// With PICTURES=1, pictures are left in test/dashboard/screenshots-reading.
-import { rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { createTransport, type SendMailOptions } from 'nodemailer'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { inspect, startBrowser, type TestBrowser } from '../world/browser.ts'
+import { startBrowser, type TestBrowser } from '../world/browser.ts'
 import { startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
+import { heading, inspector, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
-const screenshots = fileURLToPath(new URL('screenshots-reading', import.meta.url))
+const inspect = inspector('reading')
 const soon = { interval: 20, timeout: 15_000 }
 const script = '<img src=x onerror=alert(1)><script>alert(2)</script>'
 
@@ -25,19 +22,15 @@ let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 
 beforeAll(async () => {
-  rmSync(screenshots, { recursive: true, force: true })
   receiver = await startWebhookReceiver()
   visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
   shop = await visit.posthorn.workspace({ name: 'Shop' })
-  page = await visit.browser.person()
   person = await visit.makeLogin('ann@people.example', shop.id, 'developer')
-  await signIn(page, visit.origin, person)
-  await heading(page, 'Overview')
+  page = await visit.signedIn(person)
 }, 360_000)
 afterAll(async () => {
-  await visit?.end()
   await receiver?.stop()
-  expect(visit?.browser.incidents).toEqual([])
+  await visit?.end()
 })
 
 describe('the story of a message', () => {
@@ -254,7 +247,7 @@ describe('the mail itself', () => {
     await go(`/messages/${id}`)
     await page.getByRole('button', { name: 'HTML' }).click()
     await page.frameLocator('iframe').getByRole('heading', { name: 'Thank you' }).waitFor()
-    expect(await inspect(page, screenshots, 'html')).toEqual([])
+    expect(await inspect(page, 'html')).toEqual([])
   })
 })
 
@@ -276,7 +269,7 @@ describe('the list of messages', () => {
     await expect.poll(recipients, { interval: 20, timeout: 15_000 }).toEqual(['day4@d.co', 'day3@d.co', 'day2@d.co'])
     await page.getByLabel('State').selectOption('failed')
     await page.getByText('Nothing was found.').waitFor()
-    expect(await inspect(page, screenshots, 'days')).toEqual([])
+    expect(await inspect(page, 'days')).toEqual([])
     await page.getByLabel('To', { exact: true }).fill('2026-03-01')
     await page.getByText('This is before “From”.').waitFor()
     await page.getByRole('button', { name: 'Show all' }).click()
@@ -298,7 +291,7 @@ test('the chart says the exact numbers of each point to the arrow keys', async (
   const said = () => chart.getAttribute('aria-valuetext')
   await expect.poll(said, { interval: 20, timeout: 15_000 }).toMatch(/Accepted [1-9]/)
   const last = Number(await chart.getAttribute('aria-valuenow'))
-  expect(await inspect(page, screenshots, 'chart')).toEqual([])
+  expect(await inspect(page, 'chart')).toEqual([])
   // Neither another theme nor another size has taken the point away.
   expect(await said()).toMatch(/Accepted [1-9]/)
   expect(await page.getByRole('main').getByText('Accepted', { exact: true }).count()).toBeGreaterThan(1)
@@ -359,7 +352,7 @@ describe('keys', () => {
     await page.keyboard.press('?')
     const list = page.getByRole('dialog', { name: 'Keys' })
     await list.getByText('Search messages').waitFor()
-    expect(await inspect(page, screenshots, 'keys')).toEqual([])
+    expect(await inspect(page, 'keys')).toEqual([])
     await page.keyboard.press('g')
     await page.keyboard.press('d')
     await list.waitFor()

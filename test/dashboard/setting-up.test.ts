@@ -15,14 +15,9 @@ beforeAll(async () => {
   visit = await startVisit()
   workspace = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Studio')).id
   login = await visit.makeLogin('ann@people.example', workspace, 'owner')
-  page = await visit.browser.person()
-  await signIn(page, visit.origin, login)
-  await heading(page, 'Overview')
+  page = await visit.signedIn(login)
 }, 360_000)
-afterAll(async () => {
-  await visit?.end()
-  expect(visit?.browser.incidents).toEqual([])
-})
+afterAll(() => visit?.end())
 
 test('a mailbox whose domain is not verified says so wherever it would be sent from, with the way to the records', async () => {
   await go('/domains')
@@ -183,9 +178,7 @@ test('what is shown once is there as soon as it was made, however long its list 
 })
 
 test('what is shown once outlives the session, and then comes the sign-in', async () => {
-  const person = await visit.browser.person()
-  await signIn(person, visit.origin, await visit.makeLogin('short@people.example', workspace, 'developer'))
-  await heading(person, 'Overview')
+  const person = await visit.signedIn(await visit.makeLogin('short@people.example', workspace, 'developer'))
   await person.goto(`${visit.origin}/settings`)
   await press(person, 'Create a key')
   await person.getByRole('dialog').getByLabel('Name').fill('session over')

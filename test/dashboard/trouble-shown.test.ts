@@ -1,22 +1,19 @@
 // What stops mail or events is seen on the first page, in words and with the way on: a plan that is used up, delivery that is stopped, a receiver
-// that takes nothing. With PICTURES=1, pictures are left in test/dashboard/screenshots-trouble-shown.
-import { rmSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+// that takes nothing.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { ok, startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
-import { heading, loaded, signIn, startVisit, type Visit } from './visit.ts'
+import { heading, inspector, loaded, startVisit, type Visit } from './visit.ts'
 
-const screenshots = fileURLToPath(new URL('screenshots-trouble-shown', import.meta.url))
+const inspect = inspector('trouble-shown')
 const soon = { interval: 20, timeout: 24_000 }
 
 let visit: Visit
 let shop: JourneyWorkspace
 let page: Page
 let receiver: WebhookReceiver
-const look = (name: string, person = page) => inspect(person, screenshots, name)
+const look = (name: string, person = page) => inspect(person, name)
 const overview = async (person = page) => {
   await person.goto(`${visit.origin}/`)
   await heading(person, 'Overview')
@@ -25,18 +22,14 @@ const overview = async (person = page) => {
 const region = (name: string, person = page) => person.getByRole('region', { name })
 
 beforeAll(async () => {
-  rmSync(screenshots, { recursive: true, force: true })
   visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
   shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 10 } })
   receiver = await startWebhookReceiver()
-  page = await visit.browser.person()
-  await signIn(page, visit.origin, await visit.makeLogin('ann@people.example', shop.id, 'viewer'))
-  await heading(page, 'Overview')
+  page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'viewer'))
 }, 360_000)
 afterAll(async () => {
   await receiver?.stop()
   await visit?.end()
-  expect(visit?.browser.incidents).toEqual([])
 })
 
 test('a plan that is nearly used up says so, and one that is used up until when, with what was refused for it', async () => {
@@ -80,9 +73,7 @@ describe('delivery that is stopped', () => {
   })
 
   test('is told to operators with its reason, and the way on', async () => {
-    const person = await visit.browser.person()
-    await signIn(person, visit.origin, visit.owner)
-    await heading(person, 'Overview')
+    const person = await visit.signedIn(visit.owner)
     await overview(person)
     await region('Delivery stopped', person).getByText('posthorn drain --off').waitFor()
     expect(await look('stopped-for-operators', person)).toEqual([])
@@ -126,9 +117,7 @@ test('a receiver that takes nothing is seen at once on its page, and after an ho
 })
 
 test('an endpoint that was disabled says that what happens meanwhile is not posted later, and how it is, with the secret until when it still signs', async () => {
-  const person = await visit.browser.person()
-  await signIn(person, visit.origin, await visit.makeLogin('dora@people.example', shop.id, 'developer'))
-  await heading(person, 'Overview')
+  const person = await visit.signedIn(await visit.makeLogin('dora@people.example', shop.id, 'developer'))
   receiver.answer = ok
   await visit.posthorn.cli('webhook', 'set', shop.id, '--url', receiver.url)
   await visit.posthorn.cli('webhook', 'rotate', shop.id)

@@ -1,31 +1,24 @@
 // People in a hurry and browsers in trouble: pressed twice, no network, a service that is away for a moment, many tabs, the keyboard alone. Nothing
 // is done twice or later than asked for, nothing waits for ever without a word, and what is old does not look new.
-import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { heading, press, signIn, startVisit, type Visit } from './visit.ts'
+import { heading, inspector, press, signIn, startVisit, type Visit } from './visit.ts'
 
 let visit: Visit
 let shop: JourneyWorkspace
 let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
-const screenshots = fileURLToPath(new URL('screenshots-trouble', import.meta.url))
+const inspect = inspector('trouble')
 const dialog = () => page.getByRole('dialog')
 const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 24_000 })
 
 beforeAll(async () => {
   visit = await startVisit()
   shop = await visit.posthorn.workspace({ name: 'Shop' })
-  page = await visit.browser.person()
-  await signIn(page, visit.origin, await visit.makeLogin('ann@people.example', shop.id, 'owner'))
-  await heading(page, 'Overview')
+  page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'owner'))
 }, 360_000)
-afterAll(async () => {
-  await visit?.end()
-  expect(visit?.browser.incidents).toEqual([])
-})
+afterAll(() => visit?.end())
 
 afterEach(async () => {
   await page.context().setOffline(false)
@@ -332,7 +325,7 @@ describe('a long list', () => {
     await page.route(next, (route) => read.promise.then(() => route.continue()))
     await go('/messages?text=needle')
     await page.getByText(/^Nothing so far, back to \d.*20\d\d.* With an address or days it is quicker\.$/).waitFor()
-    expect(await inspect(page, screenshots, 'looking-further-back')).toEqual([])
+    expect(await inspect(page, 'looking-further-back')).toEqual([])
     read.resolve()
     await page.getByText('needle').waitFor()
     await go('/messages?text=nobody%20wrote%20this')
@@ -363,9 +356,7 @@ describe('a long list', () => {
   })
 
   test('that was looked through far back is not read again because somebody comes back to it: the log of webhooks, too', async () => {
-    const person = await visit.browser.person()
-    await signIn(person, visit.origin, await visit.makeLogin('carol@people.example', shop.id, 'owner'))
-    await heading(person, 'Overview')
+    const person = await visit.signedIn(await visit.makeLogin('carol@people.example', shop.id, 'owner'))
     const asked: string[] = []
     await person.route('**/api/v1/webhook/events?*', (route) => {
       const after = Number(new URL(route.request().url()).searchParams.get('after') ?? 0)

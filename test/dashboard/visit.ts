@@ -1,7 +1,9 @@
 // A running Posthorn with a person at a browser, and what tests of the dashboard do there.
+import { rmSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
-import { startBrowser, type TestBrowser } from '../world/browser.ts'
+import { inspect, startBrowser, type TestBrowser } from '../world/browser.ts'
 import { startPosthorn, type Posthorn, type PosthornOptions } from '../world/posthorn.ts'
 
 export interface Login {
@@ -16,6 +18,9 @@ export interface Visit {
   readonly origin: string
   readonly owner: Login
   makeLogin(email: string, workspace: string, role: string): Promise<Login>
+  /** Somebody with a browser of their own, perhaps far away, at the overview. */
+  signedIn(login: Login, timezoneId?: string): Promise<Page>
+  /** Throws where something happened in a browser that must never happen. */
   end(): Promise<void>
 }
 
@@ -33,9 +38,16 @@ export async function startVisit(options: PosthornOptions = {}): Promise<Visit> 
       const { password } = await posthorn.cli<{ password: string }>('user', 'create', ...args)
       return { email, password }
     },
+    signedIn: async (login, timezoneId) => {
+      const person = await browser.person(timezoneId)
+      await signIn(person, origin, login)
+      await heading(person, 'Overview')
+      return person
+    },
     end: async () => {
       await browser.close()
       await posthorn.remove()
+      expect(browser.incidents).toEqual([])
     },
   }
 }
@@ -64,4 +76,11 @@ export const press = (person: Page, name: string | RegExp): Promise<void> =>
 export async function loaded(person: Page): Promise<void> {
   await person.getByRole('heading', { level: 1 }).first().waitFor()
   await expect.poll(() => person.getByText('Loading…').count(), { timeout: 60_000, interval: 20 }).toBe(0)
+}
+
+/** Inspects pages. With PICTURES=1, pictures of them are left in test/dashboard/screenshots-<about>. */
+export function inspector(about: string): (person: Page, name: string) => Promise<string[]> {
+  const folder = fileURLToPath(new URL(`screenshots-${about}`, import.meta.url))
+  rmSync(folder, { recursive: true, force: true })
+  return (person, name) => inspect(person, folder, name)
 }
