@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { makeAcceptMail, openAcceptance } from './accept/accept.ts'
 import { renewals, tlsCertificate } from './base/certificate.ts'
 import { Guesses } from './base/guesses.ts'
+import { Tally } from './base/tally.ts'
 import { limits, publicUrl } from './config.ts'
 import { closeAll, starting, type Role, type RoleTools } from './role.ts'
 import { ContentRoom } from './smtp/content-room.ts'
@@ -59,7 +60,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
       shareBytesMax: limits.submissionContentOfWorkspaceBytesMax,
       smallBytesMax: limits.smtpBlockBytes,
     }),
-    sessions: new Map<string, number>(),
+    sessions: new Tally(),
   }
   return {
     services: [

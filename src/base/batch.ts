@@ -1,6 +1,7 @@
 // Group commit in the application: while one statement is in flight, callers collect; the next statement takes all of them,
 // bounded in rows and bytes. Alone, a caller's row goes at once: there is no timer (a waiting window halves throughput, docs/decisions/0009)
 // but for those who can bear it. Where more wait than one statement takes, owners come in by turns. Each caller gets its own answer.
+import { Tally } from './tally.ts'
 
 /** Callers that are few share one statement, also where statements take turns (`BatchLimits.takingTurns`): two small ones cost more than one. */
 const fewRows = 16
@@ -80,7 +81,7 @@ export class Batch<Row, Answer> {
   readonly #aborted: Aborted
   #waiting: Waiting<Row, Answer>[] = []
   /** How many of those are whose. */
-  readonly #waitingOf = new Map<string, number>()
+  readonly #waitingOf = new Tally()
   #busy = false
   #startedAt = -Infinity
   #lastRows = 0
@@ -100,12 +101,11 @@ export class Batch<Row, Answer> {
   /** Adds a row to the next batch. `bytes` is its approximate size in the statement. */
   add(row: Row, bytes = 0, { owner, rows }: Belonging = ofNobody): Promise<Answer> {
     const { waitingMax } = this.#limits
-    const own = this.#waitingOf.get(owner) ?? 0
-    if (this.#waiting.length >= waitingMax || (owner !== '' && own >= waitingMax / 2))
+    if (this.#waiting.length >= waitingMax || (owner !== '' && this.#waitingOf.of(owner) >= waitingMax / 2))
       return Promise.reject(new BatchFull('too many rows wait for the database'))
     return new Promise((resolve, reject) => {
       this.#waiting.push({ row, bytes, owner, rows, since: performance.now(), resolve, reject })
-      this.#waitingOf.set(owner, own + 1)
+      this.#waitingOf.add(owner)
       if (this.#isEnough()) this.#enough()
       if (this.#busy) return
       this.#busy = true
@@ -172,17 +172,13 @@ export class Batch<Row, Answer> {
     const room = this.#roomFor(callersMax)
     const first = this.#waiting.findIndex((next) => !room(next))
     if (first < 0) return this.#leave(this.#waiting.length)
-    return this.#waitingOf.size < 2 ? this.#leave(first) : this.#takeByTurns(callersMax)
+    return this.#waitingOf.names < 2 ? this.#leave(first) : this.#takeByTurns(callersMax)
   }
 
   /** The first so many, who wait no longer. */
   #leave(many: number): Waiting<Row, Answer>[] {
     const gone = this.#waiting.splice(0, many)
-    for (const { owner } of gone) {
-      const left = (this.#waitingOf.get(owner) ?? 1) - 1
-      if (left > 0) this.#waitingOf.set(owner, left)
-      else this.#waitingOf.delete(owner)
-    }
+    for (const { owner } of gone) this.#waitingOf.take(owner)
     return gone
   }
 

@@ -1,6 +1,7 @@
 // Room for bytes in flight: what is large takes its room before it is read, waits while there is none, and gives it back when it is
 // answered. No owner (a workspace) takes more than its share, so that the slow uploads of one do not hold up the others; of those who
 // wait, the owner that holds least comes first. Decisions D, attack Q7.
+import { Tally } from './tally.ts'
 
 export interface RoomLimits {
   readonly bytesMax: number
@@ -22,9 +23,8 @@ interface Waiting {
 
 export class ByteRoom {
   readonly #limits: RoomLimits
-  readonly #held = new Map<string, number>()
+  readonly #held = new Tally()
   readonly #waiting = new Set<Waiting>()
-  #heldBytes = 0
   #closed = false
 
   constructor(limits: RoomLimits) {
@@ -32,7 +32,7 @@ export class ByteRoom {
   }
 
   get heldBytes(): number {
-    return this.#heldBytes
+    return this.#held.total
   }
 
   get waiting(): number {
@@ -54,7 +54,7 @@ export class ByteRoom {
     const { shareBytesMax, waitingMax, waitMs } = this.#limits
     if (this.#closed || bytes > shareBytesMax || gone?.aborted === true) return Promise.resolve(false)
     if (this.#waiting.size === 0 && this.#fits(owner, bytes)) {
-      this.#add(owner, bytes)
+      this.#held.add(owner, bytes)
       return Promise.resolve(true)
     }
     if (this.#waiting.size >= waitingMax || this.#waitingOf(owner) >= Math.ceil(waitingMax / 2))
@@ -87,15 +87,8 @@ export class ByteRoom {
 
   give(owner: string, bytes: number): void {
     if (bytes === 0) return
-    this.#add(owner, -bytes)
+    this.#held.take(owner, bytes)
     this.#admit()
-  }
-
-  #add(owner: string, bytes: number): void {
-    this.#heldBytes += bytes
-    const held = (this.#held.get(owner) ?? 0) + bytes
-    if (held === 0) this.#held.delete(owner)
-    else this.#held.set(owner, held)
   }
 
   #waitingOf(owner: string): number {
@@ -105,11 +98,11 @@ export class ByteRoom {
   }
 
   #fits(owner: string, bytes: number): boolean {
-    return this.#heldBytes + bytes <= this.#limits.bytesMax && this.#inShare(owner, bytes)
+    return this.#held.total + bytes <= this.#limits.bytesMax && this.#inShare(owner, bytes)
   }
 
   #inShare(owner: string, bytes: number): boolean {
-    return (this.#held.get(owner) ?? 0) + bytes <= this.#limits.shareBytesMax
+    return this.#held.of(owner) + bytes <= this.#limits.shareBytesMax
   }
 
   /** Lets in whoever is next and fits; before one that does not fit yet, smaller ones as far as they may. */
@@ -124,7 +117,7 @@ export class ByteRoom {
       const next = fits || overtakenBytesMax === 0 ? first : this.#next(mayPass)
       if (next === undefined || (next === first && !fits)) return
       if (next !== first) first.overtakenBytes += next.bytes
-      this.#add(next.owner, next.bytes)
+      this.#held.add(next.owner, next.bytes)
       next.settle(true)
     }
   }
@@ -135,7 +128,7 @@ export class ByteRoom {
     for (const waiting of this.#waiting)
       if (
         this.#inShare(waiting.owner, waiting.bytes) &&
-        (next === undefined || (this.#held.get(waiting.owner) ?? 0) < (this.#held.get(next.owner) ?? 0)) &&
+        (next === undefined || this.#held.of(waiting.owner) < this.#held.of(next.owner)) &&
         may(waiting)
       )
         next = waiting

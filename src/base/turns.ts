@@ -2,6 +2,7 @@
 // owners. On whose behalf work is done goes along with it, so that what is deep below need not be told.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Line } from './line.ts'
+import { Tally } from './tally.ts'
 
 const owners = new AsyncLocalStorage<string>()
 /** On whose behalf (a workspace) this is done; '' is the installation. */
@@ -26,19 +27,11 @@ export interface TurnLimits {
 export type Turns = (signal?: AbortSignal) => Promise<() => void>
 
 export function turns({ most, share, waitMs }: TurnLimits): Turns {
-  let inside = 0
-  const held = new Map<string, number>()
+  const inside = new Tally()
   const line = new Line<() => void>()
-  const heldBy = (owner: string) => held.get(owner) ?? 0
-  const mayEnter = (owner: string) => inside < most && (owner === '' || heldBy(owner) < share)
-  const enter = (owner: string) => {
-    inside++
-    held.set(owner, heldBy(owner) + 1)
-  }
+  const mayEnter = (owner: string) => inside.total < most && (owner === '' || inside.of(owner) < share)
   const leave = (owner: string) => {
-    inside--
-    if (heldBy(owner) > 1) held.set(owner, heldBy(owner) - 1)
-    else held.delete(owner)
+    inside.take(owner)
     // Of those who wait, one more may come in at most.
     line.next(mayEnter)?.()
   }
@@ -50,7 +43,7 @@ export function turns({ most, share, waitMs }: TurnLimits): Turns {
       }
       const go = () => {
         settled()
-        enter(owner)
+        inside.add(owner)
         resolve()
       }
       const goWithout = (why: string) => {
@@ -66,7 +59,7 @@ export function turns({ most, share, waitMs }: TurnLimits): Turns {
   return async (signal) => {
     const owner = currentOwner()
     if (signal?.aborted === true) throw new TurnTooLate(givenUp)
-    if (mayEnter(owner)) enter(owner)
+    if (mayEnter(owner)) inside.add(owner)
     else await wait(owner, signal)
     return () => leave(owner)
   }

@@ -2,6 +2,7 @@
 import type { Server, Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { among, sourceOf } from '../base/networks.ts'
+import { Tally } from '../base/tally.ts'
 import { callerAddress } from './caller-address.ts'
 
 /** `most` from one IPv4 address, or one IPv6 /64. `free`: addresses and networks that speak for many, and are not counted. */
@@ -45,16 +46,11 @@ export function boundPipelines(most: number): (request: FastifyRequest, reply: F
 
 /** One of `most` places of an address, and how it is left; undefined where all are taken. */
 function places(most: number): (address: string) => (() => void) | undefined {
-  const held = new Map<string, number>()
+  const held = new Tally()
   return (address) => {
     const source = sourceOf(address)
-    const before = held.get(source) ?? 0
-    if (before >= most) return undefined
-    held.set(source, before + 1)
-    return () => {
-      const left = (held.get(source) ?? 1) - 1
-      if (left > 0) held.set(source, left)
-      else held.delete(source)
-    }
+    if (held.of(source) >= most) return undefined
+    held.add(source)
+    return () => held.take(source)
   }
 }

@@ -1,4 +1,5 @@
 // The memory that one SMTP server has for the messages it is being given, and who gives way where there is none left.
+import { Tally } from '../base/tally.ts'
 
 export interface ContentRoomLimits {
   /** What all sessions together may hold. */
@@ -21,30 +22,26 @@ export interface Holder {
  * everybody out; and who has many addresses, or workspaces, has many shares. Large ones would only end each other.
  */
 export class ContentRoom {
-  #free: number
+  readonly #bytesMax: number
   readonly #shareBytesMax: number
   readonly #smallBytesMax: number
-  readonly #held = new Map<string, number>()
+  readonly #held = new Tally()
   readonly #holders = new Set<Holder>()
 
   constructor({ bytesMax, shareBytesMax = bytesMax, smallBytesMax = 0 }: ContentRoomLimits) {
-    this.#free = bytesMax
+    this.#bytesMax = bytesMax
     this.#shareBytesMax = shareBytesMax
     this.#smallBytesMax = smallBytesMax
   }
 
   take(bytes: number, owner = ''): boolean {
-    if (bytes > this.#free || !this.#isWithinShare(bytes, owner)) return false
-    this.#free -= bytes
-    this.#held.set(owner, (this.#held.get(owner) ?? 0) + bytes)
+    if (this.#held.total + bytes > this.#bytesMax || !this.#isWithinShare(bytes, owner)) return false
+    this.#held.add(owner, bytes)
     return true
   }
 
   give(bytes: number, owner = ''): void {
-    this.#free += bytes
-    const held = (this.#held.get(owner) ?? 0) - bytes
-    if (held > 0) this.#held.set(owner, held)
-    else this.#held.delete(owner)
+    this.#held.take(owner, bytes)
   }
 
   /** The same as `take`, for a message under way: from now on it may have to give way itself. */
@@ -67,6 +64,6 @@ export class ContentRoom {
   }
 
   #isWithinShare(bytes: number, owner: string): boolean {
-    return (this.#held.get(owner) ?? 0) + bytes <= this.#shareBytesMax
+    return this.#held.of(owner) + bytes <= this.#shareBytesMax
   }
 }

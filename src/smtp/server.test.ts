@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import type { Service } from '../base/service.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
+import { Tally } from '../base/tally.ts'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { hearing } from './hearing.test-kit.ts'
 import { openOffer, type Client, type Policy } from './policy.ts'
@@ -252,7 +253,7 @@ describe('numbers', () => {
   })
 
   test('over several servers that share their counts, too', async () => {
-    const sessions = new Map<string, number>()
+    const sessions = new Tally()
     const { policy, left } = watched()
     const options = { policy, sessions, limits: { sessionsPerAddressMax: 2 } }
     const [one, other] = [await started(options), await started(options)]

@@ -7,6 +7,7 @@ import type { Log } from '../base/log.ts'
 import { cannotListen, type Address } from '../base/listening.ts'
 import { among, sourceOf } from '../base/networks.ts'
 import { lifecycle, type Service } from '../base/service.ts'
+import { Tally } from '../base/tally.ts'
 import { SmtpConnection, type ConnectionLimits, type ConnectionParts } from './connection.ts'
 import { ContentRoom } from './content-room.ts'
 import type { Client, Offer, Policy } from './policy.ts'
@@ -63,7 +64,7 @@ export interface SmtpServerOptions extends Address {
   /** Addresses and networks of proxies that pass connections on: each of theirs begins with a PROXY header. */
   readonly proxies?: readonly string[]
   /** Sessions of each client, for servers that are one to their clients. */
-  readonly sessions?: Map<string, number>
+  readonly sessions?: Tally
 }
 
 export interface SmtpServer extends Service {
@@ -93,7 +94,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
     throw new Error(`${name}: TLS needs a key and a certificate`)
 
   const connections = new Set<SmtpConnection>()
-  const perSource = options.sessions ?? new Map<string, number>()
+  const perSource = options.sessions ?? new Tally()
   let server: Server | undefined
   let sweeper: NodeJS.Timeout | undefined
   let renewer: NodeJS.Timeout | undefined
@@ -122,15 +123,13 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
 
   const welcome = (socket: Socket, address: string): void => {
     const source = sourceOf(address)
-    const sessions = perSource.get(source) ?? 0
     const most = isLoopback(source) ? limits.sessionsPerLoopbackMax : limits.sessionsPerAddressMax
-    if (connections.size >= limits.sessionsMax || sessions >= most) return turnAway(socket, parts.implicitTls)
-    perSource.set(source, sessions + 1)
+    if (connections.size >= limits.sessionsMax || perSource.of(source) >= most)
+      return turnAway(socket, parts.implicitTls)
+    perSource.add(source)
     const connection = new SmtpConnection(socket, address, parts, () => {
       connections.delete(connection)
-      const left = (perSource.get(source) ?? 1) - 1
-      if (left === 0) perSource.delete(source)
-      else perSource.set(source, left)
+      perSource.take(source)
       if (connections.size === 0) quiet?.()
     })
     connections.add(connection)

@@ -7,6 +7,7 @@ import { whyNoRecipient } from '../accept/accept.ts'
 import { limits } from '../config.ts'
 import type { Guesses } from '../base/guesses.ts'
 import type { Log } from '../base/log.ts'
+import { Tally } from '../base/tally.ts'
 import { isRefusal, refuse, type Refusal, type RefusalCode } from '../domain/refusal.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { mayNotSend } from '../domain/standing.ts'
@@ -76,13 +77,13 @@ const notOurs = refuse('mailbox_not_active', 'This sender is not an active mailb
 
 /** Makes the policy of each session. Sessions of one credential are counted over all servers that share it. */
 export function submissionPolicies(tools: SubmissionTools): (client: Client) => Policy {
-  const perCredential = new Map<string, number>()
+  const perCredential = new Tally()
   return (client) => new SubmissionPolicy(tools, perCredential, client.address)
 }
 
 class SubmissionPolicy implements Policy {
   readonly #tools: SubmissionTools
-  readonly #perCredential: Map<string, number>
+  readonly #perCredential: Tally
   readonly #address: string
   #username = ''
   #submitter: Submitter | undefined
@@ -91,7 +92,7 @@ class SubmissionPolicy implements Policy {
   #from: string | undefined
   #over = false
 
-  constructor(tools: SubmissionTools, perCredential: Map<string, number>, address: string) {
+  constructor(tools: SubmissionTools, perCredential: Tally, address: string) {
     this.#tools = tools
     this.#perCredential = perCredential
     this.#address = address
@@ -107,9 +108,8 @@ class SubmissionPolicy implements Policy {
     }
     // It has gone meanwhile, and nobody would give its place back.
     if (this.#over) return crowded
-    const sessions = this.#perCredential.get(submitter.credentialId) ?? 0
-    if (sessions >= limits.submissionSessionsPerCredentialMax) return crowded
-    this.#perCredential.set(submitter.credentialId, sessions + 1)
+    if (this.#perCredential.of(submitter.credentialId) >= limits.submissionSessionsPerCredentialMax) return crowded
+    this.#perCredential.add(submitter.credentialId)
     this.#credential = submitter.credentialId
     this.#username = user
     this.#submitter = submitter
@@ -211,9 +211,7 @@ class SubmissionPolicy implements Policy {
   ended(): void {
     this.#over = true
     if (this.#credential === undefined) return
-    const left = (this.#perCredential.get(this.#credential) ?? 1) - 1
-    if (left === 0) this.#perCredential.delete(this.#credential)
-    else this.#perCredential.set(this.#credential, left)
+    this.#perCredential.take(this.#credential)
     this.#credential = undefined
   }
 

@@ -8,6 +8,7 @@ import { sourceOf } from '../base/networks.ts'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
+import { Tally } from '../base/tally.ts'
 import { currentOwner } from '../base/turns.ts'
 import { parseAddress } from '../mail/address.ts'
 import { writeAudit } from '../store/audit.ts'
@@ -96,7 +97,7 @@ export function makePeople(tools: PeopleTools) {
     forget: (name: string) => forgetGuesses(db, hashSecret(name)),
   }
   let held = 0
-  const resets = new Map<string, number>()
+  const resets = new Tally()
 
   /** A wrong guess: counted, written down, answered late. */
   const wrongGuess = async (name: string, user: UserRow | undefined, { address }: Origin): Promise<never> => {
@@ -269,21 +270,15 @@ export function makePeople(tools: PeopleTools) {
           })
       }
       const asker = currentOwner()
-      const ofAsker = resets.get(asker) ?? 0
-      const ofAll = [...resets.values()].reduce((sum, each) => sum + each, 0)
-      if (ofAll >= limits.passwordResetsUnderWayMax || ofAsker >= limits.passwordResetsOfAskerMax)
+      if (resets.total >= limits.passwordResetsUnderWayMax || resets.of(asker) >= limits.passwordResetsOfAskerMax)
         throw new Mistake('Too many people ask for a new password at this moment; try again in a few seconds.', {
           code: 'service_unavailable',
           retryAfterSeconds: 3,
         })
-      resets.set(asker, ofAsker + 1)
+      resets.add(asker)
       send()
         .catch((error: unknown) => log.fault('people: a password reset', error))
-        .finally(() => {
-          const left = (resets.get(asker) ?? 1) - 1
-          if (left > 0) resets.set(asker, left)
-          else resets.delete(asker)
-        })
+        .finally(() => resets.take(asker))
     },
 
     /** The device on which it was chosen, as above. */
