@@ -169,3 +169,15 @@ function illFormed(value: unknown, path: string): string | undefined {
   }
   return undefined
 }
+
+export const notJson = refuse(
+  'invalid_request',
+  '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
+  { field: 'Content-Type' },
+)
+/** application/json, with no other parameter than charset=utf-8; a semicolon may stand alone (RFC 9110, 5.6.6). */
+export function isJson(header: string | undefined): boolean {
+  if (header === undefined) return false
+  return header === 'application/json' || jsonType.test(header)
+}
+const jsonType = /^application\/json[ \t]*(?:(?:;[ \t]*)+(?:charset=("?)utf-8\1[ \t]*(?:;[ \t]*)*)?)?$/i

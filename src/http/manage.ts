@@ -16,9 +16,8 @@ import type { Guesses } from '../base/guesses.ts'
 import { sourceOf } from '../base/networks.ts'
 import { doneFor } from '../base/turns.ts'
 import { parseUuid } from '../base/uuid.ts'
-import { readJson } from './json-body.ts'
 import { declaredLength, readBody, type BodyRooms } from './read-body.ts'
-import { isJson, notJson } from './send-request.ts'
+import { isJson, notJson, readJson } from './json-body.ts'
 import { makeQueryReader, makeReader } from './shape.ts'
 
 /** A success as it is sent: times may still be dates. */

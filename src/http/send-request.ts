@@ -1,9 +1,7 @@
 // The body of a send request becomes typed values, or a refusal that names the member and the way out: specification
 // 2.1 and 2.2, decisions D. The shape is checked by the schema that the OpenAPI document publishes, the meaning by the
 // parsers of `mail`.
-import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
-import type { TLocalizedValidationError } from 'typebox/error'
 import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { SendMessageRequest } from '../contract/message.ts'
@@ -16,7 +14,7 @@ import { base64DecodedLength, decodeBase64 } from '../mail/base64.ts'
 import { isContentType } from '../mail/content-type.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
 import { namingTheWay } from './foreign-members.ts'
-import { wholeBody } from './json-body.ts'
+import { misshapen, mustBeTime, withoutFormats, wrong } from './shape.ts'
 
 export type SendRequest = Pick<
   Submission,
@@ -71,21 +69,6 @@ export function parseSendRequest(value: unknown, now: number, base64 = plainBase
     ...(value.metadata !== undefined && { metadata: value.metadata }),
   }
 }
-
-export const notJson = refuse(
-  'invalid_request',
-  '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
-  { field: 'Content-Type' },
-)
-/** application/json, with no other parameter than charset=utf-8; a semicolon may stand alone (RFC 9110, 5.6.6). */
-export function isJson(header: string | undefined): boolean {
-  if (header === undefined) return false
-  return header === 'application/json' || jsonType.test(header)
-}
-const jsonType = /^application\/json[ \t]*(?:(?:;[ \t]*)+(?:charset=("?)utf-8\1[ \t]*(?:;[ \t]*)*)?)?$/i
-
-export const wrong = (field: string, sentence: string): Refusal =>
-  refuse('invalid_request', `"${field}" ${sentence}.`, { field })
 
 const isList = <T>(value: readonly T[] | Refusal): value is readonly T[] => Array.isArray(value)
 
@@ -149,8 +132,7 @@ function fitsIntoBytes(text: string, max: number): boolean {
 
 function parseExpiry(text: string, now: number): Date | Refusal {
   const time = parseDateTime(text)
-  if (time === undefined)
-    return wrong('expiresAt', 'must be a time with a time zone such as 2026-11-21T09:30:00Z (RFC 3339)')
+  if (time === undefined) return wrong('expiresAt', mustBeTime)
   // Whether it has passed is for `accept` to say: a repeat of what was accepted in time is none.
   if (time > now + limits.expiresAheadMsMax) return wrong('expiresAt', 'must be at most 7 days ahead')
   return new Date(time)
@@ -160,93 +142,4 @@ function attachmentCount(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const { attachments } = value as { attachments?: unknown }
   return Array.isArray(attachments) ? attachments.length : 0
-}
-
-/** The first disagreement with the schema, in plain words; the others say what else would have been right there. */
-export function misshapen([error, ...others]: readonly TLocalizedValidationError[]): Refusal {
-  if (error === undefined) throw new Error('the schema refused a body without a reason')
-  const path = error.instancePath.slice(1).split('/').map(unescapePointer).join('.')
-  switch (error.keyword) {
-    case 'required': {
-      const [name = ''] = error.params.requiredProperties
-      return wrong(path === '' ? name : `${path}.${name}`, 'is missing; it is required')
-    }
-    case 'boolean': // the schema of an unknown member is `false`
-      return wrong(shown(path), 'is not a member of this request; remove it or correct its spelling')
-    case 'additionalProperties': {
-      const name = error.params.additionalProperties[0] ?? ''
-      return wrong(
-        shown(path === '' ? name : `${path}.${name}`),
-        'is not a member of this request; remove it or correct its spelling',
-      )
-    }
-    case 'type': {
-      const orNull = others.some((other) => isNullAt(error.instancePath, other)) ? ', or null' : ''
-      if (path !== '') return wrong(shown(path), `must be ${typeWords(String(error.params.type))}${orNull}`)
-      return refuse('invalid_request', 'The body must be a JSON object with the documented members.', wholeBody)
-    }
-    case 'minLength':
-      return wrong(shown(path), isName(error, others) ? 'has an empty name' : 'must not be empty')
-    case 'maxLength': {
-      const subject = isName(error, others) ? 'must have a name of at most' : 'must have at most'
-      return wrong(shown(path), `${subject} ${error.params.limit} characters`)
-    }
-    case 'maxProperties':
-      return wrong(shown(path), `must have at most ${error.params.limit} members`)
-    case 'minItems':
-      return wrong(shown(path), `must have at least ${items(error.params.limit)}`)
-    case 'maxItems':
-      return wrong(shown(path), `must have at most ${items(error.params.limit)}`)
-    case 'minimum':
-      return wrong(shown(path), `must be at least ${error.params.limit}`)
-    case 'maximum':
-      return wrong(shown(path), `must be at most ${error.params.limit}`)
-    case 'enum':
-      return wrong(shown(path), `must be ${anyOf(error.params.allowedValues)}`)
-    default:
-      // A keyword that no schema of ours had when this was written; a test asks each.
-      return wrong(shown(path), error.message)
-  }
-}
-
-const typeWords = (type: string): string => `${/^[aio]/.test(type) ? 'an' : 'a'} ${type}`
-const isNullAt = (path: string, error: TLocalizedValidationError): boolean =>
-  error.keyword === 'type' && error.instancePath === path && String(error.params.type) === 'null'
-/** The error is of a member's name, not of its value. */
-const isName = ({ instancePath }: TLocalizedValidationError, others: readonly TLocalizedValidationError[]): boolean =>
-  others.some(
-    (other) =>
-      other.keyword === 'propertyNames' &&
-      other.params.propertyNames.some((name) => instancePath === `${other.instancePath}/${escapePointer(name)}`),
-  )
-const items = (many: number): string => `${many} item${many === 1 ? '' : 's'}`
-
-/** All of them, as far as a sentence can hold. */
-function anyOf(values: readonly unknown[]): string {
-  const names = values.slice(0, limits.valuesNamedMax).map(String)
-  if (names.length < values.length) return `one of ${names.join(', ')} and ${values.length - names.length} more`
-  return names.length === 1 ? String(names[0]) : `one of ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
-}
-
-/** Names that a stranger chose are cut before they are repeated. */
-const shown = (path: string): string => path.slice(0, 128)
-const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
-const unescapePointer = (part: string): string => part.replaceAll('~1', '/').replaceAll('~0', '~')
-
-/** Formats are for people to read; what they mean is for the parsers. */
-export function withoutFormats<Schema extends TSchema>(schema: Schema): Schema {
-  const strip = (value: unknown): unknown => {
-    if (typeof value !== 'object' || value === null) return value
-    if (Array.isArray(value)) return value.map(strip)
-    const copy: Record<string, unknown> = Object.create(
-      Object.getPrototypeOf(value) as object,
-      Object.getOwnPropertyDescriptors(value),
-    ) as Record<string, unknown>
-    for (const [name, member] of Object.entries(value)) {
-      if (name === 'format') delete copy[name]
-      else copy[name] = strip(member)
-    }
-    return copy
-  }
-  return strip(schema) as Schema
 }

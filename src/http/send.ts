@@ -17,7 +17,7 @@ import { presentAccepted } from './present.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { declaredLength, readBody, tooLarge, type BodyRooms } from './read-body.ts'
 import { refusals } from './refusals.ts'
-import { isJson, notJson } from './send-request.ts'
+import { isJson, notJson } from './json-body.ts'
 import type { SendBodies } from './send-body.ts'
 
 const operation = operations.send

@@ -1,11 +1,13 @@
-// Bodies and query strings of management endpoints become typed values, or a refusal that names the member: by the schema that the OpenAPI
-// document publishes. Ids come out in lower case, times in UTC.
+// What a request brings, against the schema that the OpenAPI document publishes: it becomes a typed value, or a refusal that names the member.
+// Management endpoints are read by their schemas alone: ids come out in lower case, times in UTC.
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
+import type { TLocalizedValidationError } from 'typebox/error'
 import { parseUuid } from '../base/uuid.ts'
-import type { Refusal } from '../domain/refusal.ts'
+import { limits } from '../config.ts'
+import { refuse, type Refusal } from '../domain/refusal.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
-import { misshapen, withoutFormats, wrong } from './send-request.ts'
+import { wholeBody } from './json-body.ts'
 
 export type Reader<S extends TSchema> = (value: unknown) => { readonly value: Static<S> } | Refusal
 
@@ -30,8 +32,7 @@ export function makeReader<S extends TSchema>(schema: S): Reader<S> {
       }
       if (format === 'date-time') {
         const time = parseDateTime(given)
-        if (time === undefined)
-          return wrong(name, 'must be a time with a time zone such as 2026-11-21T09:30:00Z (RFC 3339)')
+        if (time === undefined) return wrong(name, mustBeTime)
         clean[name] = new Date(time).toISOString() // `Date` itself does not read a leap second
       }
     }
@@ -56,4 +57,98 @@ export function makeQueryReader<S extends TObject>(schema: S): Reader<S> {
     )
     return nul === undefined ? read(given) : wrong(nul[0].slice(0, 64), 'must be well-formed text without U+0000')
   }
+}
+
+export const wrong = (field: string, sentence: string): Refusal =>
+  refuse('invalid_request', `"${field}" ${sentence}.`, { field })
+
+export const mustBeTime = 'must be a time with a time zone such as 2026-11-21T09:30:00Z (RFC 3339)'
+
+/** The first disagreement with the schema, in plain words; the others say what else would have been right there. */
+export function misshapen([error, ...others]: readonly TLocalizedValidationError[]): Refusal {
+  if (error === undefined) throw new Error('the schema refused a body without a reason')
+  const path = error.instancePath.slice(1).split('/').map(unescapePointer).join('.')
+  switch (error.keyword) {
+    case 'required': {
+      const [name = ''] = error.params.requiredProperties
+      return wrong(path === '' ? name : `${path}.${name}`, 'is missing; it is required')
+    }
+    case 'boolean': // the schema of an unknown member is `false`
+      return wrong(shown(path), 'is not a member of this request; remove it or correct its spelling')
+    case 'additionalProperties': {
+      const name = error.params.additionalProperties[0] ?? ''
+      return wrong(
+        shown(path === '' ? name : `${path}.${name}`),
+        'is not a member of this request; remove it or correct its spelling',
+      )
+    }
+    case 'type': {
+      const orNull = others.some((other) => isNullAt(error.instancePath, other)) ? ', or null' : ''
+      if (path !== '') return wrong(shown(path), `must be ${typeWords(String(error.params.type))}${orNull}`)
+      return refuse('invalid_request', 'The body must be a JSON object with the documented members.', wholeBody)
+    }
+    case 'minLength':
+      return wrong(shown(path), isName(error, others) ? 'has an empty name' : 'must not be empty')
+    case 'maxLength': {
+      const subject = isName(error, others) ? 'must have a name of at most' : 'must have at most'
+      return wrong(shown(path), `${subject} ${error.params.limit} characters`)
+    }
+    case 'maxProperties':
+      return wrong(shown(path), `must have at most ${error.params.limit} members`)
+    case 'minItems':
+      return wrong(shown(path), `must have at least ${items(error.params.limit)}`)
+    case 'maxItems':
+      return wrong(shown(path), `must have at most ${items(error.params.limit)}`)
+    case 'minimum':
+      return wrong(shown(path), `must be at least ${error.params.limit}`)
+    case 'maximum':
+      return wrong(shown(path), `must be at most ${error.params.limit}`)
+    case 'enum':
+      return wrong(shown(path), `must be ${anyOf(error.params.allowedValues)}`)
+    default:
+      // A keyword that no schema of ours had when this was written; a test asks each.
+      return wrong(shown(path), error.message)
+  }
+}
+
+const typeWords = (type: string): string => `${/^[aio]/.test(type) ? 'an' : 'a'} ${type}`
+const isNullAt = (path: string, error: TLocalizedValidationError): boolean =>
+  error.keyword === 'type' && error.instancePath === path && String(error.params.type) === 'null'
+/** The error is of a member's name, not of its value. */
+const isName = ({ instancePath }: TLocalizedValidationError, others: readonly TLocalizedValidationError[]): boolean =>
+  others.some(
+    (other) =>
+      other.keyword === 'propertyNames' &&
+      other.params.propertyNames.some((name) => instancePath === `${other.instancePath}/${escapePointer(name)}`),
+  )
+const items = (many: number): string => `${many} item${many === 1 ? '' : 's'}`
+
+/** All of them, as far as a sentence can hold. */
+function anyOf(values: readonly unknown[]): string {
+  const names = values.slice(0, limits.valuesNamedMax).map(String)
+  if (names.length < values.length) return `one of ${names.join(', ')} and ${values.length - names.length} more`
+  return names.length === 1 ? String(names[0]) : `one of ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
+}
+
+/** Names that a stranger chose are cut before they are repeated. */
+const shown = (path: string): string => path.slice(0, 128)
+const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+const unescapePointer = (part: string): string => part.replaceAll('~1', '/').replaceAll('~0', '~')
+
+/** Formats are for people to read; what they mean is for the parsers. */
+export function withoutFormats<Schema extends TSchema>(schema: Schema): Schema {
+  const strip = (value: unknown): unknown => {
+    if (typeof value !== 'object' || value === null) return value
+    if (Array.isArray(value)) return value.map(strip)
+    const copy: Record<string, unknown> = Object.create(
+      Object.getPrototypeOf(value) as object,
+      Object.getOwnPropertyDescriptors(value),
+    ) as Record<string, unknown>
+    for (const [name, member] of Object.entries(value)) {
+      if (name === 'format') delete copy[name]
+      else copy[name] = strip(member)
+    }
+    return copy
+  }
+  return strip(schema) as Schema
 }

@@ -2,7 +2,7 @@
 import { managementOperations as operations } from '../../contract/operations.ts'
 import { isRefusal, type Refusal } from '../../domain/refusal.ts'
 import type { Desk } from '../manage.ts'
-import { wrong } from '../send-request.ts'
+import { wrong } from '../shape.ts'
 
 export function webhookRoutes({ member, doors }: Desk): void {
   const { webhooks } = doors
