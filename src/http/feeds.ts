@@ -7,11 +7,10 @@ import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { FeedAnswer } from '../feeds/feeds.ts'
 import { callerAddress } from './caller-address.ts'
-import { answerRefusal } from './face.ts'
+import { answerRefusal, counted } from './face.ts'
 import type { Face } from './face.ts'
 import { readBody, type BodyRooms } from './read-body.ts'
 
-const url = '/feeds/:feedId'
 const tooLarge = refuse('payload_too_large', 'The body is larger than 2 MiB; send fewer events at once.')
 const unknown = refuse('not_found', 'There is no feed at this address.')
 const refusalOf = {
@@ -28,7 +27,7 @@ const refusalOf = {
 export function feedRoute(app: FastifyInstance, face: Face, rooms: BodyRooms): void {
   app.route<{ Params: { feedId: string } }>({
     method: 'POST',
-    url,
+    url: '/feeds/:feedId',
     handler: (request, reply) => receive(face, rooms, request, reply, request.params.feedId),
   })
 }
@@ -50,7 +49,7 @@ async function receive(
   try {
     const answer = await feed({ header: (name) => headerOf(request, name), body: body.bytes })
     if ('refused' in answer) return answerRefusal(face, request, reply, refusalOf[answer.refused])
-    face.metrics?.answered(url, 200, (performance.now() - request.beganAt) / 1000)
+    counted(face, request, 200)
     return await reply.code(200).send(answer)
   } finally {
     rooms.large.give(caller, body.heldBytes)

@@ -11,7 +11,7 @@ import { Mistake, type Browser, type By, type Holder, type Office } from '../wor
 import { callerAddress } from './caller-address.ts'
 import { entrance, whyNoLonger, type Caller } from './callers.ts'
 import { makeJar } from './cookies.ts'
-import { answerRefusal, jsonType, type Face, type HttpDoors } from './face.ts'
+import { answerRefusal, counted, jsonType, type Face, type HttpDoors } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { sourceOf } from '../base/networks.ts'
 import { doneFor } from '../base/turns.ts'
@@ -138,7 +138,7 @@ export function makeDesk(tools: {
           if (answer.code === 'wrong_credentials') await guesses.slow(callerAddress(request))
           return answerRefusal(face, request, reply, answer)
         }
-        face.metrics?.answered(url, operation.ok.status, (performance.now() - request.beganAt) / 1000)
+        counted(face, request, operation.ok.status)
         reply.code(operation.ok.status)
         if (operation.ok.schema === undefined) return reply.send()
         if (answer instanceof Readable && request.method === 'HEAD') return reply.send(unread(answer))

@@ -5,7 +5,7 @@ import { operations } from '../contract/operations.ts'
 import type { MessageId } from '../domain/message.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import { gate } from './authenticate.ts'
-import { answerRefusal } from './face.ts'
+import { answerRefusal, counted } from './face.ts'
 import type { Face } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { doneFor } from '../base/turns.ts'
@@ -13,8 +13,6 @@ import { parseUuid } from '../base/uuid.ts'
 import { presentStatus } from './present.ts'
 
 const operation = operations.readStatus
-/** As Fastify writes it. */
-const url = operation.path.replace('{messageId}', ':messageId')
 
 export const notAMessageId = refuse('invalid_request', '"messageId" must be a UUID, as send returned it.', {
   field: 'messageId',
@@ -25,7 +23,7 @@ export function statusRoute(app: FastifyInstance, face: Face, guesses: Guesses):
   const enter = gate(face, guesses, operation.scope)
   app.route<{ Params: { messageId: string } }>({
     method: 'GET',
-    url,
+    url: operation.path.replace('{messageId}', ':messageId'),
     schema: { response: { 200: operation.answers[200].schema } },
     handler: async (request, reply) => {
       const principal = await enter(request)
@@ -35,7 +33,7 @@ export function statusRoute(app: FastifyInstance, face: Face, guesses: Guesses):
       const { workspaceId } = principal
       const found = await doneFor(workspaceId, () => face.doors.readStatus(workspaceId, id as MessageId))
       if (found === undefined) return answerRefusal(face, request, reply, unknown)
-      face.metrics?.answered(url, 200, (performance.now() - request.beganAt) / 1000)
+      counted(face, request, 200)
       return reply.send(presentStatus(found.message, found.events))
     },
   })

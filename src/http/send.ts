@@ -10,7 +10,7 @@ import { mayNotSend } from '../domain/standing.ts'
 import type { Accepted, Principal, Submission } from '../domain/submission.ts'
 import { gate, type Gate } from './authenticate.ts'
 import { isIdempotencyKey } from '../mail/control-fields.ts'
-import { answerRefusal } from './face.ts'
+import { answerRefusal, counted } from './face.ts'
 import type { Face, QuotaRefusal } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { presentAccepted } from './present.ts'
@@ -120,13 +120,11 @@ function refused(face: Face, request: FastifyRequest, reply: FastifyReply, refus
 }
 
 function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }: Accepted): void {
-  const ms = performance.now() - request.beganAt
-  face.metrics?.answered(operation.path, 202, ms / 1000)
   face.log.accepted({
     requestId: request.id,
     route: operation.path,
     status: 202,
-    ms: Math.round(ms * 10) / 10,
+    ms: counted(face, request, 202),
     workspaceId: message.workspaceId,
     keyId: request.principal?.keyId,
     messageId: message.id,
