@@ -1,13 +1,14 @@
 // From the facts of an attempt to the row that ends it: state, events, report and timeline, for the statement that writes them together.
-// Pure. What the facts mean is decided in outcome.ts; here it is put into words and dates.
+// Pure. What the facts mean is decided in outcome.ts, and said to people in error-words.ts.
 import { limits } from '../config.ts'
-import type { Facts, Outcome, RouteTaken, Trouble } from '../domain/attempt.ts'
+import type { Facts, Outcome, RouteTaken } from '../domain/attempt.ts'
 import { rankOf } from '../domain/delivery-status.ts'
 import { isSimulator } from '../domain/simulator.ts'
 import { providerMessageId } from '../mail/queue-id.ts'
 import { retryDelayMs } from '../base/backoff.ts'
 import type { Claimed, Deferral, Ending } from '../store/outbound.ts'
 import type { Said } from './dialogue.ts'
+import { errorWords } from './error-words.ts'
 import { outcomeOf, reports, type SessionReport } from './outcome.ts'
 import { slowDownAskedBy } from './slow-down.ts'
 import type { TransmitResult } from './transmit.ts'
@@ -23,39 +24,26 @@ export interface Schedule {
 
 /** The row that ends a claim; undefined when someone else has decided. */
 export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Schedule): Ending | undefined {
-  const outcome = settle(outcomeOf(result, result.routeKind), claimed, schedule, slowDownAskedBy(result)?.ms)
-  return outcome.kind === 'decided' ? undefined : endingAs(outcome, claimed, result, schedule)
+  const outcome = outcomeOf(result, result.routeKind)
+  if (outcome.kind === 'decided') return undefined
+  const settled = outcome.kind === 'retry' ? settle(outcome, claimed, schedule, slowDownAskedBy(result)?.ms) : outcome
+  return endingAs(settled, claimed, result, schedule)
 }
 
-function endingAs(
-  outcome: Exclude<Settled, { kind: 'decided' }>,
-  claimed: Claimed,
-  result: TransmitResult,
-  schedule: Schedule,
-): Ending {
-  const smtp = smtpOf(result)
+function endingAs(outcome: Settled, claimed: Claimed, result: TransmitResult, schedule: Schedule): Ending {
   const report = reports(result, result.routeKind)
   const deferredBy = deferralsBefore(result, claimed.attempt, report && result.peer?.host)
-  const error = outcome.kind === 'accepted' ? undefined : errorWords(outcome, result)
   const providerId = result.reply && result.phase === 'eod' ? providerMessageId(result.reply) : undefined
-  const common = { attempt: claimed.attempt, ...(smtp && { smtp }) }
+  const seen = seenOf(claimed, result)
   return {
-    id: claimed.id,
-    epoch: claimed.epoch,
-    token: claimed.token,
-    workspaceId: claimed.workspaceId,
-    status: statusOf[outcome.kind],
-    ...(error !== undefined && { error }),
+    ...ended(outcome, claimed, result, schedule),
     ...(providerId !== undefined && outcome.kind === 'accepted' && { providerMessageId: providerId }),
     ...(result.routeKind === 'relay' && {
       relay: claimed.routeSealed === null ? ('installation' as const) : claimed.workspaceId,
     }),
-    ...(outcome.kind === 'retry' && { delayMs: outcome.delayMs }),
     ...evidenceOf(outcome, result),
-    usesTry: !(outcome.kind === 'retry' && outcome.reason === 'shutdown'),
-    outcome: outcome.kind,
     attempt: {
-      ...common,
+      ...seen,
       startedAt: schedule.startedAt,
       phase: result.phase,
       ...(result.dotWritten && { route: routeTaken(claimed, result) }),
@@ -65,15 +53,37 @@ function endingAs(
       ...(result.cause !== undefined && { cause: result.cause }),
       dialogue: result.dialogue.map(line),
     },
-    event: {
-      ...common,
-      ...('reason' in outcome && { reason: outcome.reason }),
-      ...(outcome.kind === 'retry' && { nextAttemptAt: new Date(schedule.now.getTime() + outcome.delayMs) }),
-      ...(error !== undefined && { errorMessage: error }),
-    },
-    ...(report !== undefined && { report: reportOf(claimed, report, result, outcome.kind === 'failed', common) }),
+    ...(report !== undefined && { report: reportOf(claimed, report, result, outcome.kind === 'failed', seen) }),
     ...(deferredBy.length > 0 && { deferredBy }),
   }
+}
+
+/** What every ending says, whether or not anybody was asked. */
+function ended(outcome: Settled, claimed: Claimed, result: TransmitResult, { now }: Schedule): Omit<Ending, 'attempt'> {
+  const { id, epoch, token, workspaceId } = claimed
+  const error = outcome.kind === 'accepted' ? undefined : errorWords(outcome, result)
+  return {
+    id,
+    epoch,
+    token,
+    workspaceId,
+    status: statusOf[outcome.kind],
+    ...(error !== undefined && { error }),
+    ...(outcome.kind === 'retry' && { delayMs: outcome.delayMs }),
+    usesTry: !(outcome.kind === 'retry' && outcome.reason === 'shutdown'),
+    outcome: outcome.kind,
+    event: {
+      ...seenOf(claimed, result),
+      ...('reason' in outcome && { reason: outcome.reason }),
+      ...(outcome.kind === 'retry' && { nextAttemptAt: new Date(now.getTime() + outcome.delayMs) }),
+      ...(error !== undefined && { errorMessage: error }),
+    },
+  }
+}
+
+function seenOf({ attempt }: Claimed, result: TransmitResult): object {
+  const smtp = smtpOf(result)
+  return { attempt, ...(smtp && { smtp }) }
 }
 
 /**
@@ -113,30 +123,12 @@ const nothing: TransmitResult = {
 }
 
 /** The end of a claim whose attempt could not even begin: a fault of ours, a shutdown, or content that is gone. */
-export function unattempted(
-  claimed: Claimed,
-  outcome: Extract<Outcome, { kind: 'retry' | 'failed' }>,
-  schedule: Schedule,
-): Ending {
-  const settled = settle(outcome, claimed, schedule)
-  const error = settled.kind === 'retry' || settled.kind === 'failed' ? errorWords(settled, nothing) : undefined
+export function unattempted(claimed: Claimed, outcome: Retry | Failed, schedule: Schedule): Ending {
+  const settled = outcome.kind === 'retry' ? settle(outcome, claimed, schedule) : outcome
+  const { attempt } = claimed
   return {
-    id: claimed.id,
-    epoch: claimed.epoch,
-    token: claimed.token,
-    workspaceId: claimed.workspaceId,
-    status: settled.kind === 'retry' ? 'retrying' : 'failed',
-    ...(error !== undefined && { error }),
-    ...(settled.kind === 'retry' && { delayMs: settled.delayMs }),
-    usesTry: !(outcome.kind === 'retry' && outcome.reason === 'shutdown'),
-    outcome: settled.kind,
-    attempt: { attempt: claimed.attempt, startedAt: schedule.startedAt, reason: outcome.reason },
-    event: {
-      attempt: claimed.attempt,
-      reason: 'reason' in settled ? settled.reason : outcome.reason,
-      ...(settled.kind === 'retry' && { nextAttemptAt: new Date(schedule.now.getTime() + settled.delayMs) }),
-      ...(error !== undefined && { errorMessage: error }),
-    },
+    ...ended(settled, claimed, nothing, schedule),
+    attempt: { attempt, startedAt: schedule.startedAt, reason: outcome.reason },
   }
 }
 
@@ -146,16 +138,12 @@ export function unattempted(
  */
 export function putOff(claimed: Claimed, delayMs: number, result: TransmitResult, schedule: Schedule): Ending {
   const { trouble } = result
-  const outcome = {
+  const outcome: Retry = {
     kind: 'retry',
     reason: trouble === 'arm_failed' || trouble === 'too_late' ? 'arm_failed' : 'connect',
-  } as const
-  if (schedule.now.getTime() + delayMs >= claimed.expiresAt.getTime()) {
-    const settled = settle(outcome, claimed, schedule)
-    return settled.kind === 'decided'
-      ? unattempted(claimed, outcome, schedule)
-      : endingAs(settled, claimed, result, schedule)
   }
+  if (schedule.now.getTime() + delayMs >= claimed.expiresAt.getTime())
+    return endingAs(settle(outcome, claimed, schedule), claimed, result, schedule)
   return { ...endingAs({ ...outcome, delayMs }, claimed, result, schedule), usesTry: false }
 }
 
@@ -189,13 +177,18 @@ export function ourLackMs({ epoch, attempt }: Claimed, { timeScale }: Schedule):
   return Math.ceil(Math.min(limits.ourLackMs * 2 ** (epoch - attempt), limits.ourLackMsMax) / timeScale)
 }
 
-type Settled =
-  | Exclude<Outcome, { kind: 'retry' }>
-  | (Extract<Outcome, { kind: 'retry' }> & { readonly delayMs: number })
+type Retry = Extract<Outcome, { kind: 'retry' }>
+type Failed = Extract<Outcome, { kind: 'failed' }>
+/** An outcome of which the row can be written: a retry has its delay. */
+type Settled = Exclude<Outcome, { kind: 'retry' | 'decided' }> | (Retry & { readonly delayMs: number })
 
 /** A retry gets its delay, the other side's wish where that is longer, or becomes a failure when no try or no age is left. A claim handed back at a shutdown is due at once. */
-function settle(outcome: Outcome, claimed: Claimed, { timeScale, retrySchedule, now }: Schedule, askedMs = 0): Settled {
-  if (outcome.kind !== 'retry') return outcome
+function settle(
+  outcome: Retry,
+  claimed: Claimed,
+  { timeScale, retrySchedule, now }: Schedule,
+  askedMs = 0,
+): (Retry & { readonly delayMs: number }) | Failed {
   if (outcome.reason === 'shutdown') return { ...outcome, delayMs: 0 }
   const delay = retryDelayMs(retrySchedule, claimed.attempt, limits.retryJitter)
   if (delay === undefined) return { kind: 'failed', reason: 'tries_used_up' }
@@ -209,7 +202,7 @@ const statusOf = {
   retry: 'retrying',
   failed: 'failed',
   unknown: 'delivery_unknown',
-} as const satisfies Record<Exclude<Outcome['kind'], 'decided'>, Ending['status']>
+} as const satisfies Record<Settled['kind'], Ending['status']>
 
 /** Why an armed claim may leave `sending` without being final: the reply to its dot, or the certainty that no dot was written. */
 function evidenceOf(outcome: Settled, result: TransmitResult): { evidence?: 'eod_4xx' | 'not_written' } {
@@ -267,95 +260,4 @@ function line({ stage, said, reply, trouble, cause }: Said): object {
     ...(trouble !== undefined && { trouble }),
     ...(cause !== undefined && { cause }),
   }
-}
-
-const troubleWords = {
-  dns_failure: 'The DNS gave no answer.',
-  nxdomain: "The recipient's domain does not exist.",
-  null_mx: "The recipient's domain accepts no mail (null MX).",
-  no_mail_host: "The recipient's domain has no mail host.",
-  private_mx: "The recipient's mail hosts have only private addresses.",
-  paced: 'The destination wants fewer messages for now; nobody was asked.',
-  gave_way: 'The message made way for others while it waited for an answer, or for room.',
-  connect_failed: 'No connection could be made.',
-  timeout: 'The other side did not answer in time.',
-  closed: 'The other side closed the connection.',
-  malformed: 'The other side answered with something that is no SMTP reply.',
-  tls_failed: 'No TLS session could be made.',
-  auth_unavailable: 'The relay offers no way to log in.',
-  size: 'The message is larger than the next host accepts.',
-  smtputf8: 'The address, or a header field, needs SMTPUTF8, which the next host does not offer.',
-  no_8bitmime:
-    'The message has 8-bit content that cannot be converted, such as raw header fields, and the next host does not offer 8BITMIME: encode it.',
-  arm_failed: 'The database could not be asked for the message, or record that it is about to be sent.',
-  claim_lost: 'Another worker took over.',
-  too_late: 'The lease ran out before the message could be sent.',
-  expired: 'The message expired before it could be delivered.',
-  workspace_blocked: 'The workspace was blocked before the message could be delivered.',
-  mailbox_not_active: 'The sender mailbox or its domain is not active any more.',
-  suppressed: 'The recipient was suppressed meanwhile.',
-  shutdown: 'Delivery was stopped before the message was sent.',
-} as const satisfies Record<Trouble, string>
-
-/** Of `connect_failed`. Whatever else the system says stands as it is. */
-const causeWords: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'it was refused',
-  ECONNRESET: 'it was reset',
-  ETIMEDOUT: 'nobody answered in time',
-  EHOSTUNREACH: 'the host is out of reach',
-  ENETUNREACH: 'its network is out of reach',
-}
-
-/** Of `tls_failed` before any host was asked. */
-const policyWords =
-  "The recipient's domain demands TLS (DANE or MTA-STS), and its policy allows none of its mail hosts for now; nobody was asked."
-
-const wordsOf = (trouble: Trouble, cause: string | undefined): string =>
-  cause === undefined ? troubleWords[trouble] : `${troubleWords[trouble].slice(0, -1)}: ${causeWords[cause] ?? cause}.`
-
-/** Where in the conversation it was, for people: `mx.example.org said to RCPT: 550 no such user`. */
-const whereWords = {
-  route: 'before the connection',
-  connect: 'at the connection',
-  greeting: 'as its greeting',
-  ehlo: 'to EHLO',
-  tls: 'to STARTTLS',
-  auth: 'to the login',
-  mail: 'to MAIL',
-  rcpt: 'to RCPT',
-  data: 'to DATA',
-  content: 'during the content',
-  arm: 'before the final dot',
-  eod: 'to the final dot',
-} as const satisfies Record<Facts['phase'], string>
-
-/** Of `paced`, where other hosts were asked before the one that was left for later: what the last of them did follows. */
-const othersAskedWords = 'The destination wants fewer messages for now; nobody else was asked.'
-
-function seenWords({ reply, trouble, cause, peer, phase }: Facts): string {
-  const host = peer?.host ?? 'The other side'
-  const said = reply === undefined ? '' : `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
-  if (trouble === undefined) return said
-  if (trouble === 'tls_failed' && phase === 'route') return policyWords
-  if (trouble === 'tls_failed' && reply !== undefined) return `${troubleWords[trouble]} ${said}`
-  return `${wordsOf(trouble, cause)}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
-}
-
-function errorWords(outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>, result: TransmitResult): string {
-  const { trouble, attemptsOnHosts } = result
-  const asked = trouble === 'paced' ? attemptsOnHosts.at(-1) : undefined
-  const seen = asked === undefined ? seenWords(result) : `${othersAskedWords} ${seenWords(asked)}`
-  if (outcome.kind === 'unknown')
-    return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()
-  const before = {
-    tries_used_up: 'No try is left. ',
-    expired: trouble === 'expired' ? '' : 'The message would expire before the next try. ',
-  } as Record<string, string>
-  const alone = {
-    content_lost: 'The content of the message is gone.',
-    not_composable: 'The message could not be composed or signed.',
-    worker_lost: 'The worker could not go on before the message was sent.',
-    shutdown: 'Delivery was stopped before the message was sent.',
-  } as Record<string, string>
-  return `${before[outcome.reason] ?? ''}${seen || (alone[outcome.reason] ?? '')}`.trim()
 }
