@@ -38,7 +38,7 @@ function watched() {
       routeSealed: own === '' ? null : Buffer.from(own),
       destination,
     } as Claimed
-    const untouched = { dotWritten: false, armed: false, needsDisarm: false, attemptsOnHosts: [], dialogue: [] }
+    const untouched = { dotWritten: false, needsDisarm: false, attemptsOnHosts: [], dialogue: [] }
     const ends = facts === sent ? { status: 'sent' } : { status: 'retrying', usesTry: true }
     back.note(claimed, { ...facts, ...untouched, routeKind }, ends as Ending)
   }

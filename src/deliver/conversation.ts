@@ -49,7 +49,6 @@ export interface Transaction extends Facts {
   readonly dotWritten: boolean
   /** The arm was asked for, whatever it said: this attempt may not go on elsewhere. */
   readonly armAsked: boolean
-  readonly armed: boolean
   /** It is armed, or may be, and the dot was certainly never written. */
   readonly needsDisarm: boolean
   /** The connection can take another mail. */
@@ -303,7 +302,7 @@ export class Conversation {
     const answer = await askToArm(mail)
     const armed = answer === 'armed'
     // `failed` may hide a commit that did happen, so that it is to be taken back as well.
-    const arm = { armAsked: true, armed, needsDisarm: armed || answer === 'failed' }
+    const arm = { armAsked: true, needsDisarm: armed || answer === 'failed' }
     if (!armed) return { ...this.#ended('arm', armTrouble[answer]), ...arm }
     await afterPoll()
     if (line.end !== undefined || line.said) return this.#early('arm', arm)
@@ -312,7 +311,7 @@ export class Conversation {
     // From here on they may have it, and an abort must not hide their answer.
     unwatch()
     line.write(finalDot)
-    const dot = { armAsked: true, armed: true, dotWritten: true }
+    const dot = { armAsked: true, dotWritten: true }
     const reply = await this.#hear('eod', '.', limits.smtpEodMs)
     if (typeof reply === 'string') return { ...this.#ended('eod', reply), ...dot }
     if (reply.code >= 300 && reply.code < 400) return { ...this.#ended('eod', 'malformed', false, reply), ...dot }
@@ -355,7 +354,6 @@ export class Conversation {
       peer: this.peer,
       dotWritten: false,
       armAsked: false,
-      armed: false,
       needsDisarm: false,
       reusable,
     }

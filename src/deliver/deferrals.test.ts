@@ -23,7 +23,6 @@ function watched() {
         routeKind,
         ...(provider !== undefined && provider !== '' && { provider }),
         dotWritten: false,
-        armed: false,
         needsDisarm: false,
         attemptsOnHosts: [],
         dialogue: [],

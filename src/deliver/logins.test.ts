@@ -37,7 +37,6 @@ function watched() {
         routeKind: to,
         provider: 'relay relay.example:587',
         dotWritten: false,
-        armed: false,
         needsDisarm: false,
         attemptsOnHosts: [],
         dialogue: [],

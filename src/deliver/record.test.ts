@@ -40,7 +40,6 @@ const result = (changes: Partial<TransmitResult>): TransmitResult => ({
   phase: 'eod',
   peer,
   dotWritten: false,
-  armed: false,
   needsDisarm: false,
   routeKind: 'mx',
   attemptsOnHosts: [],
@@ -51,8 +50,8 @@ const said = (code: number, text: string) => {
   const enhancedCode = /^\d\.\d+\.\d+/.exec(text)?.[0]
   return { reply: { code, text, ...(enhancedCode !== undefined && { enhancedCode }) } }
 }
-const pastDot = { phase: 'eod', dotWritten: true, armed: true } as const
-const disarmed = { armed: true, needsDisarm: true } as const
+const pastDot = { phase: 'eod', dotWritten: true } as const
+const disarmed = { needsDisarm: true } as const
 
 describe('every kind of end', () => {
   // facts | status, reason, evidence, report, its rank, suppressed, the words
@@ -338,7 +337,6 @@ describe('every kind of end', () => {
               const facts = result({
                 phase,
                 dotWritten,
-                armed,
                 needsDisarm: armed && !dotWritten,
                 ...(trouble !== undefined && { trouble }),
                 ...(reply !== undefined && said(reply, 'words')),

@@ -115,7 +115,6 @@ function routeTaken({ routeSealed }: Claimed, { routeKind }: TransmitResult): Ro
 const nothing: TransmitResult = {
   phase: 'route',
   dotWritten: false,
-  armed: false,
   needsDisarm: false,
   routeKind: 'relay',
   attemptsOnHosts: [],
@@ -206,7 +205,7 @@ const statusOf = {
 
 /** Why an armed claim may leave `sending` without being final: the reply to its dot, or the certainty that no dot was written. */
 function evidenceOf(outcome: Settled, result: TransmitResult): { evidence?: 'eod_4xx' | 'not_written' } {
-  if (!result.dotWritten) return result.armed || result.needsDisarm ? { evidence: 'not_written' } : {}
+  if (!result.dotWritten) return result.needsDisarm ? { evidence: 'not_written' } : {}
   const refused =
     result.trouble === undefined && result.reply !== undefined && result.reply.code >= 400 && result.reply.code < 500
   return refused && outcome.kind !== 'accepted' ? { evidence: 'eod_4xx' } : {}

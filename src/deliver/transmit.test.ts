@@ -88,7 +88,6 @@ describe('the ways out', () => {
       reply: { code: 250, text: '2.0.0 Ok: queued as ABC123' },
       routeKind: 'sandbox',
       dotWritten: true,
-      armed: true,
       needsDisarm: false,
       peer: { host: 'localhost', address: '127.0.0.1' },
     })
@@ -231,7 +230,7 @@ describe('several hosts', () => {
   ] as [string, Act, string][])('after the dot, %s: never another host (34)', async (_, dot, meaning) => {
     const { peer, result, mail } = await overHosts([{ dot }, {}])
     expect(kind(result)).toBe(meaning)
-    expect(result).toMatchObject({ dotWritten: true, armed: true, needsDisarm: false })
+    expect(result).toMatchObject({ dotWritten: true, needsDisarm: false })
     expect([peer.connections, peer.dots, mail.arms]).toEqual([1, 1, 1])
   })
 
@@ -240,7 +239,7 @@ describe('several hosts', () => {
     async (answer) => {
       const mail = mailOf({ recipient: addressOf('someone@several.test') }, async () => answer)
       const { peer, result } = await overHosts([{}, {}], mail)
-      expect(result).toMatchObject({ phase: 'arm', dotWritten: false, armed: false, needsDisarm: answer === 'failed' })
+      expect(result).toMatchObject({ phase: 'arm', dotWritten: false, needsDisarm: answer === 'failed' })
       expect([peer.connections, peer.dots, mail.arms]).toEqual([1, 0, 1])
     },
   )
@@ -252,7 +251,7 @@ describe('several hosts', () => {
       return 'armed'
     })
     const { peer, result } = await overHosts([{ content: (socket) => void (socket.destroy(), (cut = true)) }, {}], mail)
-    expect(result).toMatchObject({ phase: 'arm', trouble: 'closed', dotWritten: false, armed: true, needsDisarm: true })
+    expect(result).toMatchObject({ phase: 'arm', trouble: 'closed', dotWritten: false, needsDisarm: true })
     expect([peer.connections, peer.dots, mail.arms, kind(result)]).toEqual([1, 0, 1, 'retry lost_before_eod'])
   })
 
@@ -391,7 +390,7 @@ test('whoever has asked for less is not even called: what was claimed before he 
   const mail = () => mailOf({ recipient: addressOf('someone@slow.test') })
   expect(await send(transmitter, mail(), { kind: 'mx' })).toMatchObject({ phase: 'mail', reply: { code: 421 } })
   const next = await send(transmitter, mail(), { kind: 'mx' })
-  expect(next).toMatchObject({ trouble: 'paced', dotWritten: false, armed: false })
+  expect(next).toMatchObject({ trouble: 'paced', dotWritten: false, needsDisarm: false })
   expect(next.pacedMs).toBeGreaterThan(0)
   expect(peer.connections).toBe(1)
 })
@@ -495,7 +494,7 @@ test('a host that bears one connection of ours is written to over one: whom it g
     called.push(peer.connections - before)
     taken = results.filter((result) => kind(result) === 'accepted').length
     const others = results.filter((result) => kind(result) !== 'accepted')
-    for (const result of others) expect(result).toMatchObject({ trouble: 'paced', armed: false })
+    for (const result of others) expect(result).toMatchObject({ trouble: 'paced', needsDisarm: false })
     const refused = others.filter(({ attemptsOnHosts }) => attemptsOnHosts[0]?.reply?.code === 421)
     for (const result of refused) expect([result.late, (result.pacedMs ?? 0) >= limits.gaveWayMs]).toEqual([true, true])
     expect(refused.length).toBeGreaterThanOrEqual((called.at(-1) ?? 0) - 1)
@@ -583,7 +582,7 @@ test('a host that hangs up on the fourth connection is written to over three: no
   expect(transmitter.roomOf('three.test')).toBe(Infinity)
   const others = results.filter((result) => kind(result) !== 'accepted')
   for (const result of others)
-    expect(result).toMatchObject({ trouble: 'paced', late: true, armed: false, pacedMs: limits.gaveWayMs })
+    expect(result).toMatchObject({ trouble: 'paced', late: true, needsDisarm: false, pacedMs: limits.gaveWayMs })
   expect(others.length).toBeLessThanOrEqual(limits.connectionsPerDestinationMax - 3)
   expect((await wave()).map(kind)).toEqual(Array(60).fill('accepted'))
   expect(peer.connections).toBe(limits.connectionsPerDestinationMax)
@@ -621,7 +620,7 @@ test('a host that is busy with others for as long as one waits is left for later
     late: true,
     pacedMs: limits.gaveWayMs,
     attemptsOnHosts: [],
-    armed: false,
+    needsDisarm: false,
   })
   expect([headings, peer.connections]).toEqual([['sandbox'], 1])
   held[0]?.write('250 ok\r\n')

@@ -34,7 +34,6 @@ export interface TransmitJob extends Mail {
 export interface TransmitResult extends Facts {
   /** The five octets were handed to the kernel, or may have been: `phase` is `eod`. */
   readonly dotWritten: boolean
-  readonly armed: boolean
   /** It is armed, or may be (`arm_failed`), and the dot was certainly never written. */
   readonly needsDisarm: boolean
   /** The route that was really taken: the simulator's domain goes to the sandbox on every installation. */
@@ -155,7 +154,7 @@ function unlessAborted(routed: Promise<Routed>, signal?: AbortSignal): Promise<R
   })
 }
 
-const untouched = { dotWritten: false, armed: false, needsDisarm: false } as const
+const untouched = { dotWritten: false, needsDisarm: false } as const
 type Walked = Omit<TransmitResult, 'routeKind' | 'dialogue' | 'provider'>
 
 interface Towards {
@@ -199,8 +198,8 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
     if ('crowded' in end) crowdedBy ??= provider
     if (facts.trouble !== 'shutdown') reachability.note(address, facts.trouble !== 'connect_failed')
     if (isTransaction(end) && (end.armAsked || isRefusedForGood(end))) {
-      const { dotWritten, armed, needsDisarm } = end
-      return { ...facts, dotWritten, armed, needsDisarm, attemptsOnHosts }
+      const { dotWritten, needsDisarm } = end
+      return { ...facts, dotWritten, needsDisarm, attemptsOnHosts }
     }
     if (facts.trouble === 'shutdown') {
       counts = facts
