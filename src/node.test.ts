@@ -8,7 +8,7 @@ import { makeMetrics } from './base/metrics.ts'
 import { makeVault } from './base/secret.ts'
 import { readSettings } from './config.ts'
 import { startRoles } from './node.ts'
-import type { RoleTools } from './role.ts'
+import type { RoleTools } from './roles/role.ts'
 import { openDatabase, type Db } from './store/database.ts'
 
 let database: FreshDatabase

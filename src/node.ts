@@ -3,8 +3,8 @@ import { setMaxListeners } from 'node:events'
 import { startAll, stopAll } from './base/service.ts'
 import { limits, type RoleName } from './config.ts'
 import { warningOfPolicy } from './policy-warnings.ts'
-import type { Role, RoleTools } from './role.ts'
-import { roles } from './roles.ts'
+import type { Role, RoleTools } from './roles/role.ts'
+import { roles } from './roles/roles.ts'
 
 export interface RunningRoles {
   /** Waits for the database until `databaseMs` are over; then what was to be written stays unwritten, but for the replies that the journal keeps. */

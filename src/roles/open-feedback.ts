@@ -1,10 +1,10 @@
 // Feedback's door with its database and its tools, for the roles in which reports arrive.
-import { limits } from './config.ts'
-import { makeFeedback, makeReporterCheck, type Feedback } from './feedback/feedback.ts'
+import { limits } from '../config.ts'
+import { makeFeedback, makeReporterCheck, type Feedback } from '../feedback/feedback.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
-import { openDatabase } from './store/database.ts'
-import { makeReportRecorder } from './store/reports.ts'
-import { makeReturnPathKeys } from './store/return-path-keys.ts'
+import { openDatabase } from '../store/database.ts'
+import { makeReportRecorder } from '../store/reports.ts'
+import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 
 export function openFeedback({
   settings,

@@ -1,10 +1,10 @@
 // The role `deliver`: the workers, the sandbox that they can deliver to, and the housekeeping of the database.
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Log } from './base/log.ts'
-import type { Measured } from './base/metrics.ts'
-import { sealedAs, type Vault } from './base/secret.ts'
-import type { Service } from './base/service.ts'
-import { limits, parseRoute, type Route, type Settings } from './config.ts'
+import type { Log } from '../base/log.ts'
+import type { Measured } from '../base/metrics.ts'
+import { sealedAs, type Vault } from '../base/secret.ts'
+import type { Service } from '../base/service.ts'
+import { limits, parseRoute, type Route, type Settings } from '../config.ts'
 import {
   beatAnswerMs,
   deliverer,
@@ -16,22 +16,22 @@ import {
   openMark,
   readMark,
   type Fence,
-} from './deliver/deliver.ts'
-import { simulatorDomain } from './domain/simulator.ts'
+} from '../deliver/deliver.ts'
+import { simulatorDomain } from '../domain/simulator.ts'
 import { housekeeper } from './housekeeper.ts'
 import { closeAll, starting, type Role, type RoleTools } from './role.ts'
-import { sandboxServer } from './smtp/sandbox.ts'
-import { openDatabase, type PoolKind } from './store/database.ts'
-import { listen } from './store/listen.ts'
-import type { Retention } from './store/housekeeping.ts'
-import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from './store/node-folder.ts'
-import { makeNudges } from './store/nudges.ts'
-import { makeRecorder } from './store/outbound.ts'
-import { isMailReal } from './store/real-mail.ts'
+import { sandboxServer } from '../smtp/sandbox.ts'
+import { openDatabase, type PoolKind } from '../store/database.ts'
+import { listen } from '../store/listen.ts'
+import type { Retention } from '../store/housekeeping.ts'
+import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from '../store/node-folder.ts'
+import { makeNudges } from '../store/nudges.ts'
+import { makeRecorder } from '../store/outbound.ts'
+import { isMailReal } from '../store/real-mail.ts'
 import { queueGauges, queueSamples } from './queue-samples.ts'
-import { keepStsPolicy, readStsPolicy } from './store/sts-policies.ts'
-import { makeReturnPathKeys } from './store/return-path-keys.ts'
-import { makeSandboxInbox } from './store/sandbox.ts'
+import { keepStsPolicy, readStsPolicy } from '../store/sts-policies.ts'
+import { makeReturnPathKeys } from '../store/return-path-keys.ts'
+import { makeSandboxInbox } from '../store/sandbox.ts'
 
 /** Of what workers ask beside arms and endings; a webhook that somebody else's statement makes due is found within a second. */
 const writesEvents: ReadonlySet<string> = new Set(['claim', 'claim-rationed', 'reap', 'replay'])

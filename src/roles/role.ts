@@ -1,11 +1,11 @@
 // What a role is: services to start in order, and what to close when they have stopped.
-import type { Log } from './base/log.ts'
-import type { Metrics } from './base/metrics.ts'
-import type { Vault } from './base/secret.ts'
-import type { Service } from './base/service.ts'
-import type { Settings } from './config.ts'
-import type { Connection } from './store/connection.ts'
-import type { Db } from './store/database.ts'
+import type { Log } from '../base/log.ts'
+import type { Metrics } from '../base/metrics.ts'
+import type { Vault } from '../base/secret.ts'
+import type { Service } from '../base/service.ts'
+import type { Settings } from '../config.ts'
+import type { Connection } from '../store/connection.ts'
+import type { Db } from '../store/database.ts'
 
 export interface RoleTools {
   readonly settings: Settings

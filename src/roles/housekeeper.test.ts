@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { silentLog } from './base/log.ts'
-import { limits } from './config.ts'
+import { silentLog } from '../base/log.ts'
+import { limits } from '../config.ts'
 import { housekeeper } from './housekeeper.ts'
-import type { Db } from './store/database.ts'
-import { storeWorld, type StoreWorld } from './store/store.test-kit.ts'
+import type { Db } from '../store/database.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 
 let world: StoreWorld
 beforeAll(async () => {

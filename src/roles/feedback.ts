@@ -1,8 +1,8 @@
 // The role `feedback`: the bounce mailbox, where reports of receiving providers arrive by mail.
-import { givenCertificate, renewals } from './base/certificate.ts'
+import { givenCertificate, renewals } from '../base/certificate.ts'
 import { openFeedback } from './open-feedback.ts'
 import type { Role, RoleTools } from './role.ts'
-import { feedbackServer } from './smtp/feedback.ts'
+import { feedbackServer } from '../smtp/feedback.ts'
 
 export function feedback(tools: RoleTools): Role {
   const { settings, log } = tools

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
-import { silentLog } from './base/log.ts'
+import { silentLog } from '../base/log.ts'
 import { folding } from './folding.ts'
-import type { Db } from './store/database.ts'
-import { storeWorld, type StoreWorld } from './store/store.test-kit.ts'
+import type { Db } from '../store/database.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 
 let world: StoreWorld
 beforeAll(async () => {

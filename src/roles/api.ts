@@ -1,26 +1,26 @@
 // The role `api`: the REST API over HTTP, and acceptance behind it.
-import { makeAccept, makeAcceptMail, openAcceptance, type Scanner } from './accept/accept.ts'
-import type { Log } from './base/log.ts'
-import { say } from './base/log-lines.ts'
-import { remembered } from './base/remembered.ts'
-import { makeZones } from './base/zones.ts'
-import { limits, publicUrl, submissionServer } from './config.ts'
-import { builtDashboard } from './dashboard-build.ts'
-import { providerOf, visitRelay } from './deliver/deliver.ts'
-import { examine } from './doctor/doctor.ts'
-import type { WorkspaceId } from './domain/message.ts'
-import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
+import { makeAccept, makeAcceptMail, openAcceptance, type Scanner } from '../accept/accept.ts'
+import type { Log } from '../base/log.ts'
+import { say } from '../base/log-lines.ts'
+import { remembered } from '../base/remembered.ts'
+import { repeatingService } from '../base/repeating.ts'
+import { makeZones } from '../base/zones.ts'
+import { limits, publicUrl, submissionServer } from '../config.ts'
+import { builtDashboard } from '../dashboard-build.ts'
+import { providerOf, visitRelay } from '../deliver/deliver.ts'
+import { examine } from '../doctor/doctor.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { makeAwsFetch, makeFeeds } from '../feeds/feeds.ts'
 import { folding } from './folding.ts'
-import { matching } from './matching.ts'
-import { httpServer } from './http/server.ts'
+import { httpServer } from '../http/server.ts'
 import { openFeedback } from './open-feedback.ts'
-import { watchReadiness } from './readiness.ts'
+import { watchReadiness } from '../readiness.ts'
 import { closeAll, starting, type Role, type RoleTools } from './role.ts'
-import { answeredWithin, isDatabaseAway, openDatabase } from './store/database.ts'
-import { listen } from './store/listen.ts'
-import { makeRefusalBook } from './store/refused-submissions.ts'
-import { readStatus } from './store/views/message-status.ts'
-import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
+import { answeredWithin, isDatabaseAway, openDatabase } from '../store/database.ts'
+import { listen } from '../store/listen.ts'
+import { makeRefusalBook } from '../store/refused-submissions.ts'
+import { readStatus } from '../store/views/message-status.ts'
+import { catchUp, makeTargets, makeWebhookDesk } from '../webhooks/webhooks.ts'
 import {
   domainWatch,
   makeAuthenticator,
@@ -32,7 +32,7 @@ import {
   makePeople,
   readSystemSender,
   standingOf,
-} from './workspace/workspace.ts'
+} from '../workspace/workspace.ts'
 
 export function api(tools: RoleTools): Role {
   const { settings, connection, giveUp, vault, log, metrics, deliveryAnswers } = tools
@@ -162,7 +162,13 @@ export function api(tools: RoleTools): Role {
         })
       }),
       folding(manageDb, log),
-      matching(recorder.feedback, log),
+      // What feeds said about messages before the relay's reply was written down; by the one role in which feeds are heard.
+      repeatingService(
+        'late feedback',
+        () => limits.unmatchedAgainMs,
+        () => recorder.feedback.matchLate(),
+        (error) => log.fault('feedback', error),
+      ),
       domainWatch(domains, log),
       webhookNotices({ db: manageDb, notify, publicUrl: publicUrl(settings), log }),
       http,

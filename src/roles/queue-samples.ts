@@ -1,10 +1,10 @@
 // What the database says about work that waits, about domains and webhook endpoints, and about its last backup, as numbers for Prometheus. Every node that delivers tells the same, for the whole installation.
-import type { Measured, Sample } from './base/metrics.ts'
-import type { Db } from './store/database.ts'
-import { countDomains } from './store/domain-checks.ts'
-import { readLastBackup } from './store/last-backup.ts'
-import { readQueueFacts, readWebhookQueueFacts } from './store/queue-facts.ts'
-import { countEndpoints, endpointStates } from './store/webhook-endpoints.ts'
+import type { Measured, Sample } from '../base/metrics.ts'
+import type { Db } from '../store/database.ts'
+import { countDomains } from '../store/domain-checks.ts'
+import { readLastBackup } from '../store/last-backup.ts'
+import { readQueueFacts, readWebhookQueueFacts } from '../store/queue-facts.ts'
+import { countEndpoints, endpointStates } from '../store/webhook-endpoints.ts'
 
 export const queueGauges = {
   posthorn_queue_messages: { help: 'Messages that are not final, by state; counted up to a million.', label: 'status' },

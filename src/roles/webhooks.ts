@@ -1,11 +1,11 @@
 // The role `webhooks`: the sender. It runs beside the API in the main process, and in a process of its own where an operator starts one with
 // `--roles webhooks` (docs/decisions/0012).
-import { version } from './config.ts'
+import { version } from '../config.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
-import { openDatabase } from './store/database.ts'
-import { listen } from './store/listen.ts'
-import type { Poster, PosterTools } from './webhooks/post.ts'
-import { makeTargets, webhookSender } from './webhooks/webhooks.ts'
+import { openDatabase } from '../store/database.ts'
+import { listen } from '../store/listen.ts'
+import type { Poster, PosterTools } from '../webhooks/post.ts'
+import { makeTargets, webhookSender } from '../webhooks/webhooks.ts'
 
 export function webhooks({ settings, connection, patience, vault, log, metrics }: RoleTools): Role {
   const open = (what: string, connectionsMax: number) =>
@@ -38,7 +38,7 @@ function posterWhenNeeded(tools: PosterTools): Poster {
   let made: Promise<Poster> | undefined
   return {
     post: async (post) => {
-      made ??= import('./webhooks/post.ts').then(({ makePoster }) => makePoster(tools))
+      made ??= import('../webhooks/post.ts').then(({ makePoster }) => makePoster(tools))
       return (await made).post(post)
     },
     giveUp: () => void made?.then((poster) => poster.giveUp()),
