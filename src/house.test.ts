@@ -62,7 +62,6 @@ const linesMax = 400
 /** Longer files, and the reason why they are one subject. */
 const mayBeLong: Readonly<Record<string, string>> = {
   'src/config.ts': 'two tables that must stand in one place: every setting and every limit',
-  'src/deliver/deliver.ts': 'a flight: launched, kept alive, given up and landed in one place',
 }
 
 const poorNames =

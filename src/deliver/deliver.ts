@@ -2,46 +2,33 @@
 // (delivery-semantics). One loop claims, as many attempts run at once as there are slots, and a heartbeat keeps their leases.
 import { randomUUID } from 'node:crypto'
 import { limits } from '../config.ts'
-import type { Route } from '../config.ts'
 import { makeClaimLoop } from '../base/claim-loop.ts'
-import type { Facts, Log } from '../base/log.ts'
+import type { Facts } from '../base/log.ts'
 import { isNothingLeft } from '../base/nothing-left.ts'
 import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
-import type { MessageStatus } from '../domain/message.ts'
 import { lifecycle, type Service } from '../base/service.ts'
-import type { Vault } from '../base/secret.ts'
-import type { Sign } from '../mail/dkim.ts'
-import { commitSomething, databaseNow, isDatabaseAway, type Db } from '../store/database.ts'
+import { isDatabaseAway } from '../store/database.ts'
 import { claimDue, firstSpace, placeOf, type ClaimAnswer } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
-import { expireSome } from '../store/expire.ts'
-import { hastenBacklog } from '../store/housekeeping.ts'
 import { routesWaitedFor } from '../store/queue-facts.ts'
-import {
-  claimName,
-  extendLeases,
-  extendLocked,
-  hastenPutOff,
-  reap,
-  type Claimed,
-  type Ending,
-  type Recorder,
-} from '../store/outbound.ts'
-import type { ArmAnswer } from './arm.ts'
-import type { SevenBit } from './conversation.ts'
-import type { Gate } from './fence.ts'
-import type { Journal } from './journal.ts'
+import { claimName, hastenPutOff, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
 import { makeBackAgain } from './back-again.ts'
 import { makeDeferrals } from './deferrals.ts'
+import { makeExpiry } from './expiry.ts'
+import type { Gate } from './fence.ts'
+import { flightOf, giveWay, type InFlight } from './flight.ts'
+import { makeHeartbeat, type HeartbeatTools } from './heartbeat.ts'
+import { makeJobs, type JobTools } from './job.ts'
+import type { Journal } from './journal.ts'
 import { makeLaneCursors } from './lane-cursors.ts'
 import { makeLogins } from './logins.ts'
-import { makeOutages } from './outages.ts'
-import { GivenUp, makePreparer, NotComposable, type Prepared } from './prepare.ts'
+import { GivenUp, NotComposable } from './prepare.ts'
+import { makeReaper } from './reaper.ts'
 import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unattempted, unread } from './record.ts'
-import { makeRoom, type Guest } from './room.ts'
-import { makeSlots, untilClaim, type Landing } from './slots.ts'
-import type { Transmitter, TransmitJob, TransmitResult } from './transmit.ts'
+import { makeRoom } from './room.ts'
+import { makeSlots, untilClaim } from './slots.ts'
+import type { Transmitter } from './transmit.ts'
 import { makeUnheard } from './unheard.ts'
 
 export { makeFence } from './fence.ts'
@@ -49,76 +36,28 @@ export type { Fence } from './fence.ts'
 export { openJournal } from './journal.ts'
 export { openMark, readMark } from './mark.ts'
 export { makeHandOver } from './hand-over.ts'
+export { beatAnswerMs } from './heartbeat.ts'
 export { providerOf } from './providers.ts'
 export { visitRelay } from './relay-visit.ts'
 export { makeSigners } from './signers.ts'
 export { makeTransmitter } from './transmit.ts'
 
-export interface DeliverTools {
-  readonly db: Db
-  /** For heartbeats alone: whatever hangs elsewhere, and however patient its asker is, holds up none. Its answers have `beatAnswerMs`. */
-  readonly leaseDb: Db
+export interface DeliverTools extends JobTools, HeartbeatTools {
   readonly recorder: Recorder
   readonly transmitter: Transmitter
   readonly gate: Gate
   readonly journal: Journal
-  readonly vault: Vault
-  /** Left out: signatures are made on the thread pool. */
-  readonly sign?: Sign
-  readonly log: Log
-  readonly leaseMs: number
-  readonly timeScale: number
   /** The waits between tries, in seconds. */
   readonly retrySchedule: readonly number[]
   /** Fires when a stop waits for the database no longer. */
   readonly patience: AbortSignal
-  /** The installation's route. */
-  readonly route: Route
-  /** A workspace's own route, out of its sealed column. */
-  openRoute(workspaceId: string, sealed: Buffer): Route
   /** Calls back when something may be due. */
   onDue(wake: () => void): { stop(): Promise<void> }
-}
-
-interface InFlight extends Guest {
-  readonly claimed: Claimed
-  heardAt: number
-  /** What it holds in memory while it is tried, roughly; small texts are not counted. */
-  readonly contentBytes: number
-  /** Database time less `performance.now()`, as the claim told it: this machine's own date counts for nothing. */
-  readonly databaseClockMs: number
-  /** Aborted when the lease is lost, and at a shutdown: a dot that is not written by then never is. */
-  readonly giveUp: AbortController
-  /** The row is somebody else's: it is not on the heartbeat's list any more. */
-  lost: boolean
-  /** It waits for a host that says nothing, and others need its slot, or its room. */
-  gaveWay: boolean
-  /** What the attempt has shown of its destination. */
-  landing: Landing
-  /** From here on the row may be armed, so that a fault of ours proves nothing. */
-  armAsked: boolean
-  /** The database was away at its arm, or its answer came when the lease was over: no word about the message. */
-  armLacked: boolean
-  result: TransmitResult | undefined
-  /** On the clock of `performance.now()`; moved on by the heartbeat. */
-  leaseEndsAt: number
-  /** The other side has answered the dot: worth a line in the journal. */
-  replied: boolean
 }
 
 const idleMs = 1_000
 const composeTriesMax = 3
 
-/**
- * How long a heartbeat waits for an answer before it gives up its line for another: a line may be dead without anybody having said so, while the
- * database and all other lines live. Between two heartbeats and a lease that runs out there must be time for that.
- */
-export const beatAnswerMs = (leaseMs: number): number => Math.max(limits.databaseAnswerMs, leaseMs / 4)
-/** From one heartbeat to the next; behind one that got no answer there is no time to lose. */
-const beatPauseMs = (leaseMs: number, failed: boolean): number => leaseMs / (failed ? 20 : 3)
-
-/** What becomes of a message whose worker was lost, in the words of attempts: alerts and metrics count those. */
-const reapedAs: Partial<Record<MessageStatus, string>> = { retrying: 'retry', delivery_unknown: 'unknown' }
 /** Troubles that tell of nobody on the other side. */
 const silences: ReadonlySet<Trouble> = new Set(['dns_failure', 'connect_failed', 'timeout', 'shutdown'])
 
@@ -126,7 +65,6 @@ export function deliverer(
   tools: DeliverTools,
 ): Service & { readonly inFlight: number; readonly loginsRefused: number } {
   const owner = randomUUID()
-  const preparer = makePreparer(tools.db, tools.vault, tools.sign)
   const flights = new Map<string, InFlight>()
   const logins = makeLogins(tools.log)
   const deferrals = makeDeferrals(tools.log)
@@ -143,22 +81,18 @@ export function deliverer(
   const contentRoom = makeRoom<InFlight>(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody: it is given back before the next host. */
   const convertedRoom = makeRoom<InFlight>(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
+  const jobOf = makeJobs(tools, slots, convertedRoom)
   const unheard = makeUnheard(tools)
   const cursors = makeLaneCursors()
   let due: { stop(): Promise<void> } | undefined
-  let outages = makeOutages(tools.leaseMs)
-  /** Nobody here knows whether the clock was set back before the first look. */
-  let lookedAt = Infinity
-  /** Since when a heartbeat of ours, or the commit behind it, waits for its answer. */
-  let beatingSince = Infinity
-  let beatFailed = false
-  /** A heartbeat waits for rows that are locked. */
-  let lingering = false
 
   const trouble = (what: string) => (error: unknown) => {
     tools.log.fault(what, error)
-    if (isDatabaseAway(error)) outages.failed()
+    if (isDatabaseAway(error)) reaper.failed()
   }
+
+  const heartbeat = makeHeartbeat(tools, flights, () => reaper.failed(), trouble('heartbeat'))
+  const expiry = makeExpiry(tools)
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
 
@@ -193,24 +127,11 @@ export function deliverer(
     trouble: trouble('claim'),
   })
 
+  const reaper = makeReaper(tools, heartbeat, claims, trouble)
+
   const launch = (claimed: Claimed, claimedAt: number) => {
     const name = claimName(claimed)
-    const flight: InFlight = {
-      claimed,
-      owner: claimed.workspaceId,
-      heardAt: performance.now(),
-      contentBytes: claimed.attachmentsBytes + (claimed.bodyBlob === null ? 0 : limits.bodyTextBytesMax),
-      databaseClockMs: claimed.claimedAt.getTime() - claimedAt,
-      giveUp: new AbortController(),
-      lost: false,
-      gaveWay: false,
-      landing: 'silent',
-      armAsked: false,
-      armLacked: false,
-      result: undefined,
-      leaseEndsAt: claimedAt + tools.leaseMs,
-      replied: false,
-    }
+    const flight = flightOf(claimed, claimedAt, tools.leaseMs)
     // Delivery was stopped while the claim was on its way.
     if (!tools.gate.isOpen()) flight.giveUp.abort()
     flights.set(name, flight)
@@ -239,68 +160,6 @@ export function deliverer(
     }
     if (ending !== undefined) await unheard.tell(ending, flight)
     if (flight.result !== undefined) backAgain.note(flight.claimed, flight.result, ending)
-  }
-
-  /**
-   * What is to be transmitted; undefined when its content is gone. Nothing else holds the content, so that it is let go with the arm, and its room
-   * with it: the reply to the dot may be ten minutes away.
-   */
-  const jobOf = async (flight: InFlight, leave: () => void): Promise<TransmitJob | undefined> => {
-    const { claimed, giveUp } = flight
-    const prepared = await preparer.prepare(claimed, giveUp.signal)
-    if (prepared === undefined) return undefined
-    const { recipient, envelopeFrom, token, size, needs8bit, needsSmtputf8 } = prepared
-    const route = claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
-    let held: Prepared | undefined = prepared
-    return {
-      recipient,
-      envelopeFrom,
-      get content() {
-        return held?.content ?? []
-      },
-      size,
-      needs8bit,
-      sevenBit: async () => held?.sevenBit && convert(flight, size, held.sevenBit),
-      needsSmtputf8,
-      route,
-      workspaceId: claimed.workspaceId,
-      ownRoute: claimed.routeSealed !== null,
-      // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
-      reports: { envelopeId: token, success: route.kind === 'relay' },
-      heading: (provider) => slots.heading(placeOf(claimed), provider),
-      arm: () => {
-        held = undefined
-        leave()
-        return armSurely(flight)
-      },
-      heard: () => void (flight.heardAt = performance.now()),
-      // A tenth of the lease stays as a margin: past it another worker may be deciding.
-      deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
-      signal: giveUp.signal,
-    }
-  }
-
-  const convert = async (
-    flight: InFlight,
-    size: number,
-    make: NonNullable<Prepared['sevenBit']>,
-  ): Promise<SevenBit | undefined> => {
-    const { signal } = flight.giveUp
-    // It holds a connection that others wait for.
-    const tooLong = setTimeout(() => giveWay(flight), limits.contentPatienceMs / tools.timeScale)
-    const leave = await convertedRoom.enter(flight, size, signal)
-    clearTimeout(tooLong)
-    if (signal.aborted) {
-      leave()
-      return undefined
-    }
-    flight.heardAt = performance.now()
-    const form = await make().catch((error: unknown) => {
-      leave()
-      throw error
-    })
-    if (form === undefined) leave()
-    return form && { ...form, leave }
   }
 
   /** How the attempt ended; undefined when that is for somebody else to write down. */
@@ -376,89 +235,6 @@ export function deliverer(
     }
   }
 
-  const armSurely = async (flight: InFlight): Promise<ArmAnswer> => {
-    flight.armAsked = true
-    try {
-      return await tools.recorder.arm(flight.claimed)
-    } catch (error) {
-      // Committed or not, nobody knows: the dot is renounced for good, and the record says so until it is heard.
-      tools.log.fault('arm', error, { messageId: flight.claimed.id })
-      flight.armLacked = isDatabaseAway(error)
-      return 'failed'
-    }
-  }
-
-  /**
-   * Also of a node that holds nothing: whose own commits hang knows that the others' do. Reading goes on where commits wait for a standby or a disk,
-   * and a heartbeat that met no row has written nothing.
-   */
-  const heartbeat = async (): Promise<void> => {
-    beatingSince = performance.now()
-    beatFailed = true
-    try {
-      await extendHeld()
-      await commitSomething(tools.leaseDb)
-      beatFailed = false
-    } finally {
-      if (isBeatingLate()) outages.failed()
-      beatingSince = Infinity
-    }
-  }
-
-  /** While one hangs leases run out, ours and those of others, though everybody lives. */
-  const isBeatingLate = (): boolean => performance.now() - beatingSince > tools.leaseMs / 4
-
-  const extendHeld = async (): Promise<void> => {
-    const held = [...flights.values()].filter((flight) => !flight.lost)
-    if (held.length === 0) return
-    const extended = await beat(tools.leaseDb, held, extendLeases)
-    const left = held.filter((flight) => !extended.has(claimName(flight.claimed)))
-    if (left.length > 0 && !lingering) linger(left).catch(trouble('heartbeat'))
-  }
-
-  const beat = async (db: Db, held: readonly InFlight[], extend: typeof extendLeases): Promise<ReadonlySet<string>> => {
-    const claims = held.map((flight) => flight.claimed)
-    const askedAt = performance.now()
-    const ours = await extend(db, claims, tools.leaseMs)
-    for (const flight of held) if (ours.has(claimName(flight.claimed))) flight.leaseEndsAt = askedAt + tools.leaseMs
-    return ours
-  }
-
-  /** Behind whoever has these rows locked, so that no lock that somebody holds for long costs the others their leases. */
-  const linger = async (left: readonly InFlight[]): Promise<void> => {
-    lingering = true
-    const ours = await beat(tools.db, left, extendLocked).finally(() => (lingering = false))
-    for (const { claimed, giveUp } of left) {
-      const flight = flights.get(claimName(claimed))
-      if (flight === undefined || ours.has(claimName(claimed))) continue
-      flight.lost = true
-      giveUp.abort()
-    }
-  }
-
-  const reapSome = async (): Promise<void> => {
-    if (!tools.gate.knowsDatabase()) return
-    const at = await databaseNow(tools.db)
-    if (at.getTime() < lookedAt) {
-      await hastenBacklog(tools.db).catch(trouble('backlog'))
-      if (lookedAt < Infinity) claims.lookAnew()
-    }
-    lookedAt = at.getTime()
-    if (isBeatingLate()) outages.failed()
-    const believed = outages.heard(lookedAt)
-    if (believed === 'none') return
-    // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.
-    const before = new Date(at.getTime() + tools.leaseMs / 4)
-    for (const { id, becomes } of await reap(tools.db, tools.retrySchedule.length + 1, {
-      armedToo: believed === 'all',
-      before,
-      refused: trouble('reap'),
-    })) {
-      tools.log.attempted({ messageId: id, outcome: reapedAs[becomes] ?? becomes, reason: 'worker_lost' })
-      claims.poke()
-    }
-  }
-
   /**
    * Those that wait for a destination which says nothing make room, the youngest first: they had no connection yet. And those whose content is in
    * the way of others', the longest silent first.
@@ -477,25 +253,6 @@ export function deliverer(
     }
   }
 
-  const giveWay = (flight: InFlight): void => {
-    flight.gaveWay = true
-    flight.giveUp.abort()
-  }
-
-  let expiryPage = 0
-  const expiryRestMs = Math.max(20, limits.expiryRestMs / tools.timeScale)
-  let expiryPauseMs = expiryRestMs
-  /** What gets no turn has its time all the same. */
-  const expireOld = async (): Promise<void> => {
-    if (!tools.gate.isOpen()) return
-    const began = performance.now()
-    const { expired, next } = await expireSome(tools.db, expiryPage, (error) => tools.log.fault('expiry', error))
-    for (const messageId of expired) tools.log.attempted({ messageId, outcome: 'failed', reason: 'expired' })
-    expiryPage = next ?? 0
-    const tookMs = performance.now() - began
-    expiryPauseMs = next === undefined ? expiryRestMs : Math.min(expiryRestMs, tookMs / limits.expiryLookPart)
-  }
-
   const readLimits = async (): Promise<void> =>
     tools.transmitter.configure(await listDestinationLimits(tools.db, limits.destinationLimitsMax))
 
@@ -503,16 +260,12 @@ export function deliverer(
 
   let quiet: () => void = () => undefined
   const timers = [
-    repeating(() => beatPauseMs(tools.leaseMs, beatFailed), heartbeat, trouble('heartbeat')),
-    repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('reap')),
+    repeating(heartbeat.pauseMs, heartbeat.beat, trouble('heartbeat')),
+    repeating(() => Math.min(1_000, tools.leaseMs / 4), reaper.look, trouble('reap')),
     repeating(() => limits.journalAfterMs / 4, unheard.journalLate, trouble('journal')),
     repeating(() => limits.slotsLookMs, makeWay, trouble('slots')),
     // It hears of outages that others see, too, and waits on: what it looks for has waited for long.
-    repeating(
-      () => expiryPauseMs,
-      expireOld,
-      (error) => tools.log.fault('expiry', error),
-    ),
+    repeating(expiry.pauseMs, expiry.look, (error) => tools.log.fault('expiry', error)),
     repeating(() => Math.max(20, limits.backAgainLookMs / tools.timeScale), backAgain.look, trouble('back again')),
     repeating(() => limits.destinationLimitsReadMs, readLimits, trouble('destinations')),
     repeating(() => limits.loginsLookMs, lookAtLogins, trouble('relay logins')),
@@ -531,8 +284,7 @@ export function deliverer(
       await tools.transmitter.service.start()
       await readLimits().catch(trouble('destinations'))
       unheard.stopAt(Infinity)
-      outages = makeOutages(tools.leaseMs)
-      lookedAt = Infinity
+      reaper.begin()
       due = tools.onDue(claims.poke)
       for (const timer of timers) timer.start()
       claims.start()
