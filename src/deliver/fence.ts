@@ -4,22 +4,19 @@
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Log } from '../base/log.ts'
 import { causeOfStop } from '../domain/delivery-stop.ts'
-import { isDatabaseAway, surelyAborted, type Ask } from '../store/database.ts'
+import type { Ask } from '../store/database.ts'
 import {
   checkInNode,
   knowsMark,
   readStops,
-  replayEndings,
   vouchFor,
   vouchNoMoreFor,
   type CheckIn,
   type DeliveryStop,
 } from '../store/fence.ts'
-import { limits } from '../config.ts'
-import type { Ending } from '../store/outbound.ts'
-import { readRemoved } from '../store/reports.ts'
 import type { Journal } from './journal.ts'
 import type { MarkRecord, NodeFile } from './mark.ts'
+import { makeReplay } from './replay.ts'
 
 /** What one seat of the data folder holds. */
 export interface NodeState {
@@ -58,6 +55,7 @@ export interface Fence extends Service, Gate {
 
 export function makeFence(tools: FenceTools): Fence {
   const { own, log } = tools
+  const replay = makeReplay(log)
   let stops: readonly DeliveryStop[] = []
   /** This node has shown that the database is not behind it, and its journals are told. */
   let admitted = false
@@ -123,85 +121,18 @@ export function makeFence(tools: FenceTools): Fence {
     for (const seat of left)
       if (seat.mark.known !== undefined) fine = (await checkIn(ask, seat)).trouble === null && fine
     if (fine) {
-      for (const { journal } of [own, ...left]) await replay(ask, journal)
+      for (const { journal } of [own, ...left]) await replay.tell(ask, journal)
       for (const seat of left) await seat.release()
       left = []
       if (vouchedOn !== ask) await vouchFor(ask)
       vouchedOn = ask
     } else {
       // The operator is to decide knowing them. They stay in the journal: this may be the wrong database.
-      for (const { mark, journal } of [own, ...left]) if (mark.known !== undefined) await forewarn(ask, journal)
+      for (const { mark, journal } of [own, ...left]) if (mark.known !== undefined) await replay.forewarn(ask, journal)
     }
     stops = await readStops(ask)
     admitted = fine
     changed()
-  }
-
-  /** What the database has refused to write stays in the journal, for a start after whatever is wrong there; it holds up nobody. */
-  const refused = new Set<Ending>()
-
-  /** All at once; where the database refuses that, one after the other, so that only what it refuses is left untold. */
-  const tellEach = async (
-    endings: readonly Ending[],
-    telling: (some: readonly Ending[]) => Promise<unknown>,
-    refusing: (ending: Ending, error: unknown) => void,
-  ): Promise<void> => {
-    const unlessAway = (error: unknown): void => {
-      if (!surelyAborted(error) || isDatabaseAway(error)) throw error
-    }
-    try {
-      await telling(endings)
-    } catch (error) {
-      unlessAway(error)
-      for (const ending of endings)
-        await telling([ending]).catch((why: unknown) => {
-          unlessAway(why)
-          refusing(ending, why)
-        })
-    }
-  }
-
-  const replay = async (ask: Ask, journal: Journal): Promise<void> => {
-    for (;;) {
-      const endings = journal.inherited.filter((ending) => !refused.has(ending)).slice(0, limits.claimsPerStatementMax)
-      if (endings.length === 0) return
-      await tellEach(
-        endings,
-        (some) => tell(ask, journal, some),
-        (ending, error) => {
-          refused.add(ending)
-          log.fault('journal', error, { messageId: ending.id, outcome: ending.outcome })
-        },
-      )
-    }
-  }
-
-  /**
-   * Only what ends a message: one that is put off again would seem not to have been due when delivery stopped, and that it was sent later was
-   * forgotten with the rest. What the database refuses is reported by `replay`.
-   */
-  const forewarn = async (ask: Ask, journal: Journal): Promise<void> => {
-    const endings = journal.inherited.filter(({ status }) => status !== 'retrying')
-    for (let at = 0; at < endings.length; at += limits.claimsPerStatementMax)
-      await tellEach(
-        endings.slice(at, at + limits.claimsPerStatementMax),
-        (some) => replayEndings(ask, some),
-        () => undefined,
-      )
-  }
-
-  const tell = async (ask: Ask, journal: Journal, endings: readonly Ending[]): Promise<void> => {
-    const answers = await replayEndings(ask, endings)
-    const removed = answers.includes('gone') ? await readRemoved(ask) : []
-    for (const [at, ending] of endings.entries()) {
-      if (answers[at] === 'gone' && !removed.includes(ending.workspaceId))
-        // Each with its own words, so that the log writes every one: nothing else tells of it.
-        log.fault('journal', new Error(`the database knows nothing of ${ending.id}, which a server has answered`), {
-          messageId: ending.id,
-          outcome: ending.outcome,
-        })
-      journal.settle(ending)
-    }
   }
 
   const changed = () => {

@@ -1,0 +1,87 @@
+// Tells the database what journals have inherited: replies to final dots that an earlier life, or another process, could not tell (delivery-semantics,
+// result journal).
+import { limits } from '../config.ts'
+import type { Log } from '../base/log.ts'
+import { isDatabaseAway, surelyAborted, type Ask } from '../store/database.ts'
+import { replayEndings } from '../store/fence.ts'
+import type { Ending } from '../store/outbound.ts'
+import { readRemoved } from '../store/reports.ts'
+import type { Journal } from './journal.ts'
+
+export interface Replay {
+  /** All of it, once; what the database has answered leaves the journal. */
+  tell(ask: Ask, journal: Journal): Promise<void>
+  /**
+   * To a database that may be the wrong one, so that nothing leaves the journal. Only what ends a message: one that is put off again would seem not
+   * to have been due when delivery stopped, and that it was sent later was forgotten with the rest. What the database refuses is reported by `tell`.
+   */
+  forewarn(ask: Ask, journal: Journal): Promise<void>
+}
+
+export function makeReplay(log: Log): Replay {
+  /** What the database has refused to write stays in the journal, for a start after whatever is wrong there; it holds up nobody. */
+  const refused = new Set<Ending>()
+
+  const tellSome = async (ask: Ask, journal: Journal, endings: readonly Ending[]): Promise<void> => {
+    const answers = await replayEndings(ask, endings)
+    const removed = answers.includes('gone') ? await readRemoved(ask) : []
+    for (const [at, ending] of endings.entries()) {
+      if (answers[at] === 'gone' && !removed.includes(ending.workspaceId))
+        // Each with its own words, so that the log writes every one: nothing else tells of it.
+        log.fault('journal', new Error(`the database knows nothing of ${ending.id}, which a server has answered`), {
+          messageId: ending.id,
+          outcome: ending.outcome,
+        })
+      journal.settle(ending)
+    }
+  }
+
+  return {
+    tell: async (ask, journal) => {
+      for (;;) {
+        const endings = journal.inherited
+          .filter((ending) => !refused.has(ending))
+          .slice(0, limits.claimsPerStatementMax)
+        if (endings.length === 0) return
+        await tellEach(
+          endings,
+          (some) => tellSome(ask, journal, some),
+          (ending, error) => {
+            refused.add(ending)
+            log.fault('journal', error, { messageId: ending.id, outcome: ending.outcome })
+          },
+        )
+      }
+    },
+    forewarn: async (ask, journal) => {
+      const endings = journal.inherited.filter(({ status }) => status !== 'retrying')
+      for (let at = 0; at < endings.length; at += limits.claimsPerStatementMax)
+        await tellEach(
+          endings.slice(at, at + limits.claimsPerStatementMax),
+          (some) => replayEndings(ask, some),
+          () => undefined,
+        )
+    },
+  }
+}
+
+/** All at once; where the database refuses that, one after the other, so that only what it refuses is left untold. */
+async function tellEach(
+  endings: readonly Ending[],
+  telling: (some: readonly Ending[]) => Promise<unknown>,
+  refusing: (ending: Ending, error: unknown) => void,
+): Promise<void> {
+  const unlessAway = (error: unknown): void => {
+    if (!surelyAborted(error) || isDatabaseAway(error)) throw error
+  }
+  try {
+    await telling(endings)
+  } catch (error) {
+    unlessAway(error)
+    for (const ending of endings)
+      await telling([ending]).catch((why: unknown) => {
+        unlessAway(why)
+        refusing(ending, why)
+      })
+  }
+}
