@@ -605,6 +605,8 @@ export const limits = {
   /** The same where the database, or this process, was away when it was to be sent. */
   ourLackMs: 1_000,
   ourLackMsMax: 60_000,
+  /** How soon a disk that did not take the mark of this node is tried again. */
+  markAgainMs: 1_000,
   /** Mail that found nobody is tried again when they are there again, so long after its last try: twice as long each time. */
   backAgainMs: 10_000,
   backAgainLookMs: 1_000,

@@ -25,6 +25,7 @@ import { makeRecorder, type Mark } from '../store/outbound.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { deliverer, makeTransmitter, type DeliverTools } from './deliver.ts'
 import { memoryJournal, openGate } from './fence.test-kit.ts'
+import { makeMark } from './mark.ts'
 import { silence, startPeer, withoutPipelining, type Peer, type Script } from './peer.test-kit.ts'
 
 const vault = makeVault('a key for the tests of the deliverer')
@@ -1192,6 +1193,26 @@ describe('trouble with the database', () => {
     expect([peer.dots, await types(id)]).toEqual([1, ['queued', 'sending', 'sent']])
     await world.db.run('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [role])
     await world.db.run(`drop role ${role}`)
+  })
+
+  test("a disk that does not take this node's mark uses no try of any message, however often, and nothing is sent until it does", async () => {
+    const node = await world.node()
+    let isFull = true
+    const ownMark = makeMark({ node: node.node, counter: 0, era: 0 }, () =>
+      isFull ? Promise.reject(Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })) : Promise.resolve(),
+    )
+    const peer = await peerOf()
+    const id = await one(await senderOf(), 'ok')
+    await world.db.run('update outbound set attempts = 9 where message_id = $1', [id])
+    await started({ route: relay(peer), recorder: makeRecorder(pool(1), pool(1), ownMark) })
+    await eventually(
+      () => faults().filter((what) => what === 'arm').length,
+      (n) => n >= 3,
+    )
+    expect(peer.dots).toBe(0)
+    isFull = false
+    await becomes(id, 'sent')
+    expect([peer.dots, await facts(id)]).toMatchObject([1, { attempt: 10 }])
   })
 
   test('a machine out of files while a message is composed, or its host is called, uses none of its tries', async () => {

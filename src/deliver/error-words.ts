@@ -51,7 +51,8 @@ const troubleWords = {
   smtputf8: 'The address, or a header field, needs SMTPUTF8, which the next host does not offer.',
   no_8bitmime:
     'The message has 8-bit content that cannot be converted, such as raw header fields, and the next host does not offer 8BITMIME: encode it.',
-  arm_failed: 'The database could not be asked for the message, or record that it is about to be sent.',
+  arm_failed:
+    'The database could not be asked for the message, or it could not be recorded that it is about to be sent.',
   claim_lost: 'Another worker took over.',
   too_late: 'The lease ran out before the message could be sent.',
   expired: 'The message expired before it could be delivered.',

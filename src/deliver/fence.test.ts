@@ -10,13 +10,13 @@ import { survivesItsLife } from '../base/service.test-kit.ts'
 import type { Claim } from '../domain/message.ts'
 import { type Ask } from '../store/database.ts'
 import { listen } from '../store/listen.ts'
-import { assumeSentSince, liftFence, readStops, setDrain } from '../store/fence.ts'
+import { assumeSentSince, liftFence, readStops, setDrain, type NodeMark } from '../store/fence.ts'
 import type { Ending } from '../store/outbound.ts'
 import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeFence, type Fence, type FenceTools, type NodeState } from './fence.ts'
 import { openJournal } from './journal.ts'
-import { openMark, readMark } from './mark.ts'
+import { makeMark, MarkNotKept, openMark, readMark } from './mark.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -438,6 +438,33 @@ test('is shut while anything stops delivery, whoever stopped it, and opens by it
   expect(fence.knowsDatabase()).toBe(true)
   await setDrain(world.db, false)
   await until(fence, () => fence.isOpen())
+})
+
+test('is shut while the disk does not take the mark of this node, for nothing may be sent here, and opens as soon as it does', async () => {
+  const own = await lifeIn(await delivered(3))
+  let isFull = false
+  const known = own.mark.known as NodeMark
+  const mark = makeMark({ node: own.mark.node, ...known }, () =>
+    isFull ? Promise.reject(new Error('ENOSPC')) : Promise.resolve(),
+  )
+  const faults: string[] = []
+  const fence = fenceOf({ ...own, mark }, undefined, { ...silentLog, fault: (what) => void faults.push(what) })
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  isFull = true
+  await world.db.run('update delivering_nodes set counter = 4 where id = $1', [mark.node])
+  await expect(mark.keep(4)).rejects.toThrow(MarkNotKept)
+  expect([fence.isOpen(), fence.knowsDatabase()]).toEqual([false, true])
+  // It is asked again, and the operator told, while that lasts; a stop and a start change nothing.
+  await vi.waitFor(() => expect(faults.filter((what) => what === 'mark').length).toBeGreaterThan(1), 10_000)
+  await fence.stop()
+  await fence.start()
+  faults.length = 0
+  await vi.waitFor(() => expect(faults).toEqual(expect.arrayContaining(['mark', 'fence'])), 10_000)
+  expect(fence.isOpen()).toBe(false)
+  isFull = false
+  await until(fence, () => fence.isOpen())
+  expect([mark.known?.counter, await reasons()]).toEqual([4, []])
 })
 
 const fences = new Map<Service, Fence>()

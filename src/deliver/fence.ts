@@ -60,6 +60,8 @@ export function makeFence(tools: FenceTools): Fence {
   /** This node has shown that the database is not behind it, and its journals are told. */
   let admitted = false
   let told = 'nothing'
+  /** This machine's disk does not take the mark. No dot may be written here, so nothing is claimed, nor any host asked in vain; other nodes go on. */
+  let markless = false
   let left: Awaited<ReturnType<FenceTools['left']>> = []
   let vouchedOn: Ask | undefined
   let saidUnknown = false
@@ -147,6 +149,23 @@ export function makeFence(tools: FenceTools): Fence {
     for (const listener of listeners) listener()
   }
 
+  let markAgain: NodeJS.Timeout | undefined
+  const tryMark = (): void => {
+    own.mark.keep(own.mark.counter).then(() => {
+      markless = false
+      log.started({ service: 'delivery', step: 'the mark can be written again' })
+      changed()
+    }, withoutMark)
+  }
+  const withoutMark = (why: unknown): void => {
+    log.fault('mark', why)
+    markless = true
+    clearTimeout(markAgain)
+    if (ears !== undefined) markAgain = setTimeout(tryMark, limits.markAgainMs)
+    changed()
+  }
+  own.mark.onRefused(withoutMark)
+
   let ears: { stop(): Promise<void> } | undefined
   let again: NodeJS.Timeout | undefined
   let session: Ask | undefined
@@ -167,6 +186,7 @@ export function makeFence(tools: FenceTools): Fence {
     'fence',
     () => {
       ears = tools.listen(attend)
+      if (markless) tryMark()
       return Promise.resolve()
     },
     async () => {
@@ -174,6 +194,7 @@ export function makeFence(tools: FenceTools): Fence {
       const hearing = ears
       ears = undefined
       clearTimeout(again)
+      clearTimeout(markAgain)
       await hearing?.stop()
       await turn
       admitted = false // by a look that had its answers
@@ -186,7 +207,7 @@ export function makeFence(tools: FenceTools): Fence {
         if (!(await look(ask))) admitted = false
         changed()
       }),
-    isOpen: () => admitted && stops.length === 0,
+    isOpen: () => admitted && stops.length === 0 && !markless,
     knowsDatabase: () => admitted,
     onChange: (listener) => void listeners.push(listener),
     get stops() {

@@ -22,7 +22,7 @@ export interface InFlight extends Guest {
   landing: Landing
   /** From here on the row may be armed, so that a fault of ours proves nothing. */
   armAsked: boolean
-  /** The database was away at its arm, or its answer came when the lease was over: no word about the message. */
+  /** The database was away at its arm, or this machine's disk, or its answer came when the lease was over: no word about the message. */
   armLacked: boolean
   result: TransmitResult | undefined
   /** On the clock of `performance.now()`; moved on by the heartbeat. */

@@ -10,6 +10,7 @@ import type { Recorder } from '../store/outbound.ts'
 import type { ArmAnswer } from './arm.ts'
 import type { SevenBit } from './conversation.ts'
 import { giveWay, type InFlight } from './flight.ts'
+import { MarkNotKept } from './mark.ts'
 import { makePreparer, type Prepared } from './prepare.ts'
 import type { Room } from './room.ts'
 import type { Slots } from './slots.ts'
@@ -45,7 +46,7 @@ export function makeJobs(
     } catch (error) {
       // Committed or not, nobody knows: the dot is renounced for good, and the record says so until it is heard.
       tools.log.fault('arm', error, { messageId: flight.claimed.id })
-      flight.armLacked = isDatabaseAway(error)
+      flight.armLacked = isDatabaseAway(error) || error instanceof MarkNotKept
       return 'failed'
     }
   }

@@ -10,9 +10,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { makeMark, openMark, type WriteRecord } from './mark.ts'
 
 const folders: string[] = []
@@ -141,6 +142,40 @@ test('a disk that fails is told to everybody who waits, and asked again by the n
   await mark.keep(1)
   expect(written).toEqual([2])
 })
+
+test('a write that failed is made again in its own place, however often: the record before it stays whole', async () => {
+  const path = folder()
+  const mark = await openMark(path)
+  await mark.agree({ counter: 1, era: 0 })
+  await mark.keep(2)
+  let refused = 0
+  mark.onRefused(() => refused++)
+  const writing = vi.spyOn(Object.getPrototypeOf(await handleOf(path)) as FileHandle, 'write')
+  const places: unknown[] = []
+  for (const failure of ['throws', 'half', undefined]) {
+    if (failure === 'throws') writing.mockRejectedValueOnce(new Error('EIO'))
+    if (failure === 'half') writing.mockResolvedValueOnce({ bytesWritten: 60, buffer: '' })
+    const kept = mark.keep(3).then(
+      () => 'kept',
+      ({ name }: Error) => name,
+    )
+    expect(await kept).toBe(failure === undefined ? 'kept' : 'MarkNotKept')
+    places.push((writing.mock.lastCall as readonly unknown[] | undefined)?.[3])
+  }
+  // The second of the two records was the last good one.
+  expect([places, refused]).toEqual([[0, 0, 0], 1])
+  writing.mockRestore()
+  await mark.close()
+  const again = await openMark(path)
+  expect(again.known).toMatchObject({ counter: 3 })
+  await again.close()
+})
+/** Any handle: they all have their methods from one place. */
+async function handleOf(path: string): Promise<FileHandle> {
+  const handle = await open(join(path, 'mark'))
+  await handle.close()
+  return handle
+}
 
 test.runIf(process.getuid?.() === 0)(
   'what root has made there belongs to whom the folder does, who delivers next',

@@ -14,7 +14,14 @@ export interface NodeFile extends Mark {
   readonly known: NodeMark | undefined
   /** Takes over what a check-in answered. It never goes back. */
   agree(mark: NodeMark): Promise<void>
+  /** Called when the disk has refused a write; not again before it has taken one. */
+  onRefused(refused: (why: MarkNotKept) => void): void
   close(): Promise<void>
+}
+
+/** The disk has refused a write (it is full, read-only, broken): a lack of this machine, and no word about any message. */
+export class MarkNotKept extends Error {
+  override readonly name = 'MarkNotKept'
 }
 
 export interface MarkRecord extends NodeMark {
@@ -39,7 +46,10 @@ export async function openMark(folder: string): Promise<NodeFile> {
   const last = newest(records)
   let turn = last === undefined ? 0 : records.indexOf(last) + 1
   const write: WriteRecord = async (record) => {
-    await handle.write(encode(record), 0, recordBytes, (turn++ % 2) * recordEvery)
+    const { bytesWritten } = await handle.write(encode(record), 0, recordBytes, (turn % 2) * recordEvery)
+    if (bytesWritten < recordBytes) throw new Error(`only ${bytesWritten} bytes of it were taken`)
+    // One that failed may have spoilt its place: the next one goes there again, and not over the only good one.
+    turn++
   }
   return makeMark(last, write, () => handle.close())
 }
@@ -67,6 +77,8 @@ export function makeMark(
   let wanted: NodeMark = last ?? { counter: 0, era: 0 }
   let waiting: { counter: number; era: number; resolve: () => void; reject: (error: unknown) => void }[] = []
   let writing: Promise<void> | undefined
+  let refusing = false
+  let heard: (why: MarkNotKept) => void = () => undefined
 
   const isOnDisk = ({ counter, era }: NodeMark) =>
     known !== undefined && (known.era > era || (known.era === era && known.counter >= counter))
@@ -80,9 +92,13 @@ export function makeMark(
       try {
         await write({ node, ...record })
         known = record
+        refusing = false
         for (const { resolve } of sharing) resolve()
-      } catch (error) {
-        for (const { reject } of sharing) reject(error)
+      } catch (cause) {
+        const why = new MarkNotKept("this node's mark cannot be written", { cause })
+        for (const { reject } of sharing) reject(why)
+        if (!refusing) heard(why)
+        refusing = true
       }
     }
     writing = undefined
@@ -105,6 +121,7 @@ export function makeMark(
     },
     keep: (counter) => store({ counter, era: wanted.era }),
     agree: (mark) => store(mark),
+    onRefused: (refused) => void (heard = refused),
     close: async () => {
       await writing
       await close()

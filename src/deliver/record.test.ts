@@ -114,7 +114,7 @@ describe('every kind of end', () => {
       'a claim that may be armed',
       { phase: 'arm', trouble: 'arm_failed', needsDisarm: true },
       ['retrying', 'arm_failed', 'not_written', undefined, undefined, undefined],
-      'The database could not be asked for the message, or record that it is about to be sent. (mx.example.org, arm)',
+      'The database could not be asked for the message, or it could not be recorded that it is about to be sent. (mx.example.org, arm)',
     ],
     [
       'armed too late',
