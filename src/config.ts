@@ -517,6 +517,8 @@ export const limits = {
   readyMs: 1_500,
   /** For so long a commit may wait for a synchronous standby before a node says that it can do no work. */
   commitsWaitMs: 5_000,
+  /** Behind that it may be over, and what is to be written is tried over a new line. */
+  commitsLookMs: 250,
   /** Of about 2,147 million; by itself PostgreSQL lets it come to 200. */
   transactionIdsMost: 1_500_000_000,
   /** Of the write-ahead log for one replication slot. By itself, without any, PostgreSQL has about 1 GB of it on the disk. */

@@ -7,12 +7,12 @@ export function wordsOf(error: unknown): string {
   return error.message || (error instanceof AggregateError ? wordsOf(error.errors[0]) : error.name)
 }
 
-/** Of things that failed each by itself: one error, with the words of all. */
+/** Of things that failed each by itself: one error, with the words of all, each said once. */
 export function together(failures: readonly unknown[]): unknown {
   const [first] = failures
   return failures.length === 1
     ? first
-    : new AggregateError(failures, failures.map(wordsOf).join('; '), { cause: first })
+    : new AggregateError(failures, [...new Set(failures.map(wordsOf))].join('; '), { cause: first })
 }
 
 export class Trouble extends Error {

@@ -1,10 +1,11 @@
 // Connections to PostgreSQL and what their errors mean. Statements are named and prepared once per connection; every connection asks
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
-import { Pool, type ClientBase, type PoolConfig, type QueryConfig } from 'pg'
+import { Pool, type ClientBase, type PoolClient, type PoolConfig, type QueryConfig } from 'pg'
 import { isNothingLeft } from '../base/nothing-left.ts'
 import { inTurn, TurnTooLate, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import { linesOf, serverOf, type Connection } from './connection.ts'
+import { CommitsHang, commitsHang, mayBeOver, readOnlyWhileCommitsHang, reasonOf } from './hanging-commits.ts'
 import { watchSilence } from './silent-lines.ts'
 
 export interface PoolKind {
@@ -62,7 +63,7 @@ export function clientOptions(connection: Connection, kind: PoolKind): PoolConfi
 const connectionLifeSeconds = 60
 
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
-  const { greet, nudge, connectionsMax: most, shareMax: share } = kind
+  const { nudge, connectionsMax: most, shareMax: share } = kind
   const waitMs = kind.waitMs ?? Math.min(kind.answerMs, limits.databaseWaitMs)
   const turn = share === undefined ? undefined : turns({ most, share, waitMs })
   const byTurns = <T>(work: () => Promise<T>): Promise<T> => (turn === undefined ? work() : inTurn(turn, work))
@@ -79,7 +80,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     maxLifetimeSeconds: connectionLifeSeconds,
     // Not `verify`: while that works, nobody listens for the connection's end.
     // A rejection closes the connection, whatever its types say.
-    ...(greet !== undefined && hookOf(greet)),
+    ...hookOf(kind),
   })
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process. So would one that breaks in somebody's
   // hands, of which the pool takes its own listener away: whoever waits for an answer, or asks next, is told.
@@ -89,7 +90,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     listenForLetGo(client)
   })
   /** As `pool.query` does it: a connection on which something failed is not used again. */
-  const onLine = async <T>(work: (client: ClientBase) => Promise<T>): Promise<T> => {
+  const onLine = async <T>(work: (client: ClientBase) => Promise<T>, mayRepeat = true): Promise<T> => {
     const client = await pool.connect()
     const heard = watch?.(client)
     try {
@@ -100,6 +101,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     } catch (error) {
       heard?.()
       client.release(true)
+      if (mayRepeat && error instanceof CommitsHang && mayBeOver(client)) return onLine(work, false)
       throw error
     }
   }
@@ -144,8 +146,13 @@ export async function databaseNow(db: Db): Promise<Date> {
   return row.now
 }
 
-function hookOf(greet: (ask: Ask) => Promise<void>): object {
-  return { onConnect: (client: ClientBase) => greet(asking(client)) }
+function hookOf({ greet, mayForget }: PoolKind): object {
+  return {
+    onConnect: async (client: ClientBase) => {
+      if (mayForget === undefined) await readOnlyWhileCommitsHang(client)
+      await greet?.(asking(client))
+    },
+  }
 }
 
 export const asking =
@@ -153,9 +160,11 @@ export const asking =
   <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) =>
     answered<Row>(client, { name, text, values: values as unknown[] })
 
-/** Throws `LetGo` where its commit was let go. */
+/** Throws `LetGo` where its commit was let go, and `CommitsHang` where none would end. */
 async function answered<Row extends object>(client: ClientBase, question: QueryConfig): Promise<Row[]> {
-  const { rows } = await client.query<Row>(question)
+  const { rows } = await client.query<Row>(question).catch((error: unknown) => {
+    throw reasonOf(client, error)
+  })
   if (letGo.delete(client)) throw new LetGo('the commit was let go before its synchronous standby had it')
   return rows
 }
@@ -177,15 +186,12 @@ class LetGo extends Error {
   override readonly name = 'LetGo'
 }
 
-/** A session of ours waits for a synchronous standby, and has done so for longer than that takes. */
-export const commitsHang = `exists (select from pg_stat_activity a where a.wait_event = 'SyncRep' and a.usename = session_user
-  and a.state_change < clock_timestamp() - interval '${limits.commitsWaitMs} milliseconds')`
 const prove = sql('prove-commit', `select pg_logical_emit_message(true, 'posthorn', ''::text) where not ${commitsHang}`)
 
 /**
  * Resolves when the database has committed something, as durably as all that matters: that it answers questions proves nothing of the kind, nor
  * does that a row is seen, while a standby that was to have it is away. What was committed before is kept as durably then. Where a commit of ours hangs
- * already none is asked for: its session stays with the server however soon it is given up here, until the standby is back, and they would take all connections.
+ * already none is asked for.
  */
 export async function commitSomething(db: Db): Promise<void> {
   if ((await db.rows(prove)).length === 0) throw new DatabaseSlow('commits wait for a synchronous standby')
@@ -203,7 +209,7 @@ export async function over<T>(connection: Connection, work: (db: Db) => Promise<
 }
 
 async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise<T> {
-  const client = await pool.connect()
+  const client = await lineToWrite(pool)
   const tx: Db = {
     rows: asking(client),
     run: (text, values = []) => answered(client, { text, values: values as unknown[] }),
@@ -229,6 +235,13 @@ async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise
   }
 }
 
+async function lineToWrite(pool: Pool): Promise<PoolClient> {
+  const client = await pool.connect()
+  if (!mayBeOver(client)) return client
+  client.release(true)
+  return pool.connect()
+}
+
 /** What the server said. EPIPE and EROFS have five letters too: an error of this system names its call, and is no word of the server's. */
 export const sqlState = (error: unknown): string | undefined => {
   const code = error instanceof Error && !('syscall' in error) ? (error as { code?: unknown }).code : undefined
@@ -246,11 +259,11 @@ export function surelyAborted(error: unknown): boolean {
 
 /**
  * True when a statement for many rows left nothing behind and one of them may be why, so that halves are worth a try. A server that lets nobody in, or has
- * no room, refuses every half alike, and each costs it one more login.
+ * no room, or only reads, refuses every half alike, and each costs it one more login.
  */
 export function mayBlameRows(error: unknown): boolean {
   const state = sqlState(error) ?? ''
-  return surelyAborted(error) && !/^(?:28|3D|531|533|58)/.test(state) && state !== '55000' && !isOutOfIds(error)
+  return surelyAborted(error) && !/^(?:28|3D|531|533|58|25006)/.test(state) && state !== '55000' && !isOutOfIds(error)
 }
 
 /** Transaction ids have run out until somebody vacuums. A row that is too large has the same code (54000), so the place tells. */

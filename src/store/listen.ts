@@ -3,6 +3,7 @@ import { Client } from 'pg'
 import { limits } from '../config.ts'
 import { linesOf, type Connection } from './connection.ts'
 import { asking, clientOptions, sql, type Ask } from './database.ts'
+import { CommitsHang, readOnlyWhileCommitsHang } from './hanging-commits.ts'
 
 const stillThere = sql('still-there', 'select')
 
@@ -31,7 +32,12 @@ export function listen(
     })
     client = fresh
     fresh.on('error', () => undefined)
-    const ask = asking(fresh)
+    const ask: Ask = (statement, values) =>
+      asking(fresh)(statement, values).catch((error: unknown) => {
+        // It would only read for as long as it lives.
+        if (error instanceof CommitsHang) void drop()
+        throw error
+      }) as never
     fresh.on('notification', ({ payload }) => heard(ask, payload))
     fresh.on('end', () => {
       clearTimeout(timer)
@@ -44,6 +50,7 @@ export function listen(
     }
     try {
       await fresh.connect()
+      await readOnlyWhileCommitsHang(fresh)
       await fresh.query(`listen ${channel}`)
       watch()
       heard(ask)

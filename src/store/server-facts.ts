@@ -1,7 +1,8 @@
 // What there is to know of a PostgreSQL server: whether it can keep the promise at all (the start refuses one that cannot), and what of it its operator should
 // hear, at the start, from the doctor and over /readyz.
 import { limits } from '../config.ts'
-import { commitsHang, sql, sqlState, surelyAborted, type Ask, type Db } from './database.ts'
+import { closedByUs, commitsHang } from './hanging-commits.ts'
+import { sql, sqlState, surelyAborted, type Ask, type Db } from './database.ts'
 
 interface Fitness {
   readonly version: number
@@ -11,7 +12,7 @@ interface Fitness {
   readonly paused: boolean | null
   readonly plans: string
   readonly encoding: string
-  readonly read_only: string
+  readonly read_only: boolean
   readonly transactions_end: string
   readonly triggers: string
   readonly us: string
@@ -110,6 +111,7 @@ const waysOut: readonly (readonly [RegExp, string, string?])[] = [
     'PostgreSQL is there and takes nothing, as a standby does; DATABASE_URL must name the primary.',
     '25006',
   ],
+  [/commits wait for a synchronous standby/, 'PostgreSQL is there; posthorn doctor tells whom it waits for.'],
   [
     /the database system is /,
     'PostgreSQL is there and not ready; start again in a moment, or look at its log.',
@@ -124,7 +126,7 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
             current_setting('full_page_writes') full_page_writes, pg_is_in_recovery() recovery,
             case when pg_is_in_recovery() then pg_is_wal_replay_paused() end paused,
             current_setting('plan_cache_mode') plans, current_setting('server_encoding') encoding,
-            current_setting('transaction_read_only') read_only,
+            current_setting('transaction_read_only') = 'on' and not ${closedByUs} read_only,
             coalesce(current_setting('transaction_timeout', true), '0') transactions_end,
             current_setting('session_replication_role') triggers,
             quote_ident(current_user) us, quote_ident(session_user) login,
@@ -149,7 +151,7 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
   if (facts.plans !== 'force_generic_plan') return poolerBetween
   if (!['UTF8', 'SQL_ASCII'].includes(facts.encoding))
     return `The database has the encoding ${facts.encoding}, which cannot hold every mail: make one with encoding UTF8 (create database ... encoding 'UTF8' template template0), and name it in DATABASE_URL.`
-  if (facts.read_only === 'on')
+  if (facts.read_only)
     return `PostgreSQL lets ${login} only read here (default_transaction_read_only is on): nothing could be accepted. Turn it off for the user and for the database.`
   if (facts.transactions_end !== '0')
     return `PostgreSQL ends every transaction of ${login} after ${facts.transactions_end} (transaction_timeout), and a backup or a migration takes as long as it takes: alter role ${login} set transaction_timeout = 0.`
@@ -168,7 +170,7 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
 
 const writing = sql(
   'writing',
-  `select current_setting('transaction_read_only') = 'on' closed,
+  `select current_setting('transaction_read_only') = 'on' and not ${closedByUs} closed,
           coalesce((select max(extract(epoch from clock_timestamp() - a.state_change)) from pg_stat_activity a
             where a.wait_event = 'SyncRep' and a.usename = session_user), 0)::float8 waiting`,
 )
