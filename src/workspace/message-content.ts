@@ -4,7 +4,7 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { previewOf, type PictureOf, type PreviewedFile } from '../mail/mail-preview.ts'
 import type { Db } from '../store/database.ts'
 import { readContent } from '../store/views/message-content.ts'
-import { Mistake } from './mistake.ts'
+import { Mistake, noSuchMessage } from './mistake.ts'
 
 export interface MessageContent {
   readonly text: string
@@ -17,7 +17,7 @@ export interface MessageContent {
 
 export async function contentOf(db: Db, workspace: WorkspaceId, id: MessageId): Promise<MessageContent> {
   const kept = await readContent(db, workspace, id)
-  if (kept === 'unknown') throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
+  if (kept === 'unknown') throw noSuchMessage()
   if (kept === undefined) throw new Mistake('The content of this message has expired.', { code: 'not_found' })
   if (kept.kind === 'text')
     return { text: kept.text, attachments: kept.files.slice(0, limits.previewFilesMax), whole: kept.whole }

@@ -10,7 +10,7 @@ import { pageMessages, type MessageListRow } from '../store/views/message-list.t
 import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
 import { readTimeline, workspaceOfMessage, type Timeline } from '../store/views/message-timeline.ts'
 import type { By } from './by.ts'
-import { checkTimes, Mistake, parseId, parseRecipient } from './mistake.ts'
+import { checkTimes, Mistake, noSuchMessage, parseId, parseRecipient } from './mistake.ts'
 import { mayBeSentAgain } from './send-again.ts'
 
 export type { Timeline } from '../store/views/message-timeline.ts'
@@ -129,7 +129,7 @@ export async function timelineOf(
   id: MessageId,
 ): Promise<MessageStory> {
   const story = await readStory(db, workspaceId, id, scopes.has('webhooks.read'))
-  if (story === undefined) throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
+  if (story === undefined) throw noSuchMessage()
   return story
 }
 

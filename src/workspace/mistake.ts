@@ -34,6 +34,9 @@ export class Mistake extends Error {
 export const notThere = (what: string): Mistake =>
   new Mistake(`There is no such ${what} in your workspace.`, { code: 'not_found' })
 
+export const noSuchMessage = (): Mistake =>
+  new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
+
 /** What is there is only for a few at a time. */
 export const busy = (what: string): Mistake =>
   new Mistake(`${what} at this moment; try again in a few seconds.`, {

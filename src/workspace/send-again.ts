@@ -16,7 +16,7 @@ import type { Db } from '../store/database.ts'
 import { isNotReplaceable, readReplaceable, readSentAgain, type Replaceable } from '../store/sent-again.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import type { By } from './by.ts'
-import { busy, Mistake } from './mistake.ts'
+import { busy, Mistake, noSuchMessage } from './mistake.ts'
 
 interface Tools {
   readonly db: Db
@@ -42,8 +42,7 @@ export async function sendAgain(tools: Tools, by: By, id: MessageId): Promise<Se
 async function sendInPlace(tools: Tools, by: By, id: MessageId): Promise<SentInPlace | Refusal> {
   const { db } = tools
   const message = await readReplaceable(db, by.workspaceId, id, limits.sendAgainGraceSeconds)
-  if (message === undefined)
-    throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
+  if (message === undefined) throw noSuchMessage()
   const { sentAgainAs } = await readSentAgain(db, by.workspaceId, id)
   // The key of the first time may have been forgotten, and the content be gone.
   if (sentAgainAs !== undefined) return { message: await recordOf(db, by, sentAgainAs), replayed: true }
