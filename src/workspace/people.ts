@@ -1,36 +1,29 @@
-// Persons proving who they are: signing in, second factors, passwords chosen, changed and reset. Guessing is slowed per account without
+// Persons proving who they are: signing in, second factors, a password that is changed. Guessing is slowed per account without
 // locking anybody out: a device on which the person has signed in before has a count of its own (OWASP's device cookies), and an unknown
 // address costs as much time as a known one.
-import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { guessDelayMs } from '../base/guesses.ts'
 import { sourceOf } from '../base/networks.ts'
-import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
+import { hashSecret, type Vault } from '../base/secret.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
-import { Tally } from '../base/tally.ts'
-import { currentOwner } from '../base/turns.ts'
 import { parseAddress } from '../mail/address.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import {
-  addPasswordReset,
   countRecoveryCodes,
-  dropPasswordResets,
   renameUser,
   replacePasswordHash,
-  setPasswordHash,
-  findPasswordReset,
-  takePasswordReset,
   userByEmail,
   userById,
   type UserRow,
 } from '../store/people.ts'
-import { deleteSessions } from '../store/sessions.ts'
 import { addGuess, countGuesses, forgetGuesses } from '../store/sign-in-guesses.ts'
 import { audited } from './by.ts'
+import { makeDevice, proofOf } from './devices.ts'
 import { Mistake, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
+import { endWhatPasswordOpened, passwordResets } from './password-resets.ts'
 import { makePasswords, type Passwords } from './passwords.ts'
 import { listPasskeys, type Passkey } from './passkeys.ts'
 import {
@@ -88,7 +81,7 @@ export type People = ReturnType<typeof makePeople>
 const wrong = (): Mistake => new Mistake('E-mail address, password or code are wrong.', { code: 'wrong_credentials' })
 
 export function makePeople(tools: PeopleTools) {
-  const { db, vault, log, notify, publicUrl, passwords = makePasswords() } = tools
+  const { db, vault, passwords = makePasswords() } = tools
   // In the database: with several nodes, and after a restart, nobody gets more guesses.
   const guesses = {
     count: (name: string, forgottenMs: number = limits.guessForgottenMs) =>
@@ -97,7 +90,6 @@ export function makePeople(tools: PeopleTools) {
     forget: (name: string) => forgetGuesses(db, hashSecret(name)),
   }
   let held = 0
-  const resets = new Tally()
 
   /** A wrong guess: counted, written down, answered late. */
   const wrongGuess = async (name: string, user: UserRow | undefined, { address }: Origin): Promise<never> => {
@@ -155,16 +147,11 @@ export function makePeople(tools: PeopleTools) {
     throw new Mistake('"password" is not your present password.', { code: 'wrong_credentials', field: 'password' })
   }
 
-  /** A new password ends everything that the old one opened, but perhaps one session. */
-  const endWhatItOpened = async (tx: Db, user: UserRow, keep?: string): Promise<void> => {
-    await dropPasswordResets(tx, user.id)
-    await deleteSessions(tx, user.id, keep)
-  }
-
   return {
     passwords,
     welcome,
     proved,
+    ...passwordResets(tools, passwords),
 
     signIn: async ({ email, password, code }: Credentials, browser: Browser): Promise<SignedIn> => {
       const emailKey = (parseAddress(email.trim())?.key ?? email.trim().toLowerCase()).slice(0, limits.addressOctetsMax)
@@ -236,66 +223,7 @@ export function makePeople(tools: PeopleTools) {
       await audited(db, by, 'password.changed', async (tx) => {
         // Hashing takes long, and there may be a line: who has reset it meanwhile, because somebody knew it, keeps the new one.
         if (!(await replacePasswordHash(tx, user.id, user.password_hash, hash))) throw changedMeanwhile()
-        await endWhatItOpened(tx, user, holder.sessionId)
-      })
-      return makeDevice(vault, { ...user, password_hash: hash }, 'chose_password')
-    },
-
-    /** Always the same answer, and no waiting for the mail: who has an account here is nobody's business. Nobody waits, so they are bounded here, and of one address to few. */
-    askForReset: (email: string): void => {
-      const send = async (): Promise<void> => {
-        const key = parseAddress(email.trim())?.key
-        const user = key === undefined ? undefined : await userByEmail(db, key)
-        if (user === undefined) return
-        const token = randomBytes(32).toString('base64url')
-        const { passwordResetMs: ms, passwordResetsPerUserMax: most } = limits
-        const added = await db.transaction(async (tx) => {
-          if (!(await addPasswordReset(tx, hashSecret(token), user.id, ms, most))) return false
-          await writeAudit(tx, { actor: `user:${user.id}`, action: 'password.reset_asked' })
-          return true
-        })
-        if (added)
-          await notify({
-            to: user.email,
-            subject: 'Choose a new password',
-            bodyText: [
-              'Somebody, probably you, asked for a new password for your account at Posthorn.',
-              '',
-              'Choose one here; the link is good once, for an hour:',
-              `${publicUrl}/reset-password#token=${token}`,
-              '',
-              'If it was not you, there is nothing to do: your password stays as it is.',
-              '',
-            ].join('\n'),
-          })
-      }
-      const asker = currentOwner()
-      if (resets.total >= limits.passwordResetsUnderWayMax || resets.of(asker) >= limits.passwordResetsOfAskerMax)
-        throw new Mistake('Too many people ask for a new password at this moment; try again in a few seconds.', {
-          code: 'service_unavailable',
-          retryAfterSeconds: 3,
-        })
-      resets.add(asker)
-      send()
-        .catch((error: unknown) => log.fault('people: a password reset', error))
-        .finally(() => resets.take(asker))
-    },
-
-    /** The device on which it was chosen, as above. */
-    resetPassword: async (token: string, password: string): Promise<string> => {
-      const stale = (): Mistake =>
-        new Mistake('This link was used before or has expired; ask for a new one.', { code: 'wrong_credentials' })
-      const userId = await findPasswordReset(db, hashSecret(token))
-      const user = userId === undefined ? undefined : await userById(db, userId)
-      if (user === undefined) throw stale()
-      // A weak password throws, and the token stays good. No transaction is open meanwhile: hashing takes long, and there may be a line.
-      const hash = await passwords.hash(password, user.email)
-      await db.transaction(async (tx) => {
-        // Of two that came with one token, the second finds it used.
-        if ((await takePasswordReset(tx, hashSecret(token))) !== user.id) throw stale()
-        await setPasswordHash(tx, user.id, hash)
-        await endWhatItOpened(tx, user)
-        await writeAudit(tx, { actor: `user:${user.id}`, action: 'password.reset' })
+        await endWhatPasswordOpened(tx, user, holder.sessionId)
       })
       return makeDevice(vault, { ...user, password_hash: hash }, 'chose_password')
     },
@@ -323,28 +251,3 @@ export function makePeople(tools: PeopleTools) {
     },
   }
 }
-
-/** What somebody has proved on a device: all that a sign-in asks for, or that the password is theirs to choose. */
-type DeviceProof = 'signed_in' | 'chose_password'
-
-/** For such a device; a new password makes it worthless. */
-function makeDevice(vault: Vault, user: UserRow, proof: DeviceProof): string {
-  const text = `${user.id} ${stamp(user)} ${randomUUIDv7()}${proof === 'chose_password' ? ' chose_password' : ''}`
-  return vault.seal(text, sealedAs.device()).toString('base64url')
-}
-
-function proofOf(vault: Vault, device: string, user: UserRow): DeviceProof | undefined {
-  if (device.length > 400) return undefined
-  try {
-    const text = vault.open(Buffer.from(device, 'base64url'), sealedAs.device())
-    if (!text.startsWith(`${user.id} ${stamp(user)} `)) return undefined
-    return text.endsWith(' chose_password') ? 'chose_password' : 'signed_in'
-  } catch {
-    return undefined
-  }
-}
-
-const stamp = (user: UserRow): string =>
-  hashSecret(user.password_hash ?? '')
-    .toString('base64url')
-    .slice(0, 12)

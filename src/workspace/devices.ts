@@ -1,0 +1,30 @@
+// Browsers in which somebody has signed in, or chosen a password, before: their guesses are counted apart, so that strangers who guess keep nobody out
+// (OWASP's device cookies).
+import { randomUUIDv7 } from 'node:crypto'
+import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
+import type { UserRow } from '../store/people.ts'
+
+/** What somebody has proved on a device: all that a sign-in asks for, or that the password is theirs to choose. */
+type DeviceProof = 'signed_in' | 'chose_password'
+
+/** For such a device; a new password makes it worthless. */
+export function makeDevice(vault: Vault, user: UserRow, proof: DeviceProof): string {
+  const text = `${user.id} ${stamp(user)} ${randomUUIDv7()}${proof === 'chose_password' ? ' chose_password' : ''}`
+  return vault.seal(text, sealedAs.device()).toString('base64url')
+}
+
+export function proofOf(vault: Vault, device: string, user: UserRow): DeviceProof | undefined {
+  if (device.length > 400) return undefined
+  try {
+    const text = vault.open(Buffer.from(device, 'base64url'), sealedAs.device())
+    if (!text.startsWith(`${user.id} ${stamp(user)} `)) return undefined
+    return text.endsWith(' chose_password') ? 'chose_password' : 'signed_in'
+  } catch {
+    return undefined
+  }
+}
+
+const stamp = (user: UserRow): string =>
+  hashSecret(user.password_hash ?? '')
+    .toString('base64url')
+    .slice(0, 12)
