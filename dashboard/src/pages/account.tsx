@@ -12,7 +12,7 @@ import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Snippet } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
-import { Done, Form, FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Done, Form, FormMistake, LoginName, mistakeIn, NewPassword, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { ShownOnce } from '../ui/shown-once.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -92,16 +92,7 @@ function Password() {
           autoComplete="current-password"
           mistake={mistakeIn(change.error, 'password')}
         />
-        <TextField
-          label="New password"
-          name="newPassword"
-          type="password"
-          required
-          minLength={10}
-          autoComplete="new-password"
-          hint="At least 10 characters."
-          mistake={mistakeIn(change.error, 'newPassword')}
-        />
+        <NewPassword label="New password" name="newPassword" mistake={mistakeIn(change.error, 'newPassword')} />
         <FormMistake error={change.error} fields={['password', 'newPassword']} />
         <div className="flex items-center gap-3">
           <Button type="submit" busy={change.isPending}>
@@ -201,14 +192,9 @@ function SecondFactor() {
           open={open}
           onOpenChange={setOpen}
         >
-          <ShownOnce>
+          <ShownOnce action="I have them" close={() => setOpen(false)}>
             <Snippet text={confirm.data.recoveryCodes.join('\n')} label="recovery codes" />
           </ShownOnce>
-          <DialogActions>
-            <Button look="primary" onClick={() => setOpen(false)}>
-              I have them
-            </Button>
-          </DialogActions>
         </Dialog>
       ) : begin.data !== undefined ? (
         <Dialog

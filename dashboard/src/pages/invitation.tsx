@@ -6,7 +6,7 @@ import { ask, useChange } from '../api.ts'
 import { linkIsCut, tokenInLink } from '../link-token.ts'
 import { kept, remember } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
-import { Form, FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Form, FormMistake, LoginName, mistakeIn, NewPassword, TextField, textIn } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Outside } from './outside.tsx'
 
@@ -76,16 +76,7 @@ export function InvitationPage() {
                   mistake={mistakeIn(accept.error, 'name')}
                 />
                 <LoginName email={email} />
-                <TextField
-                  label="Choose a password"
-                  name="password"
-                  type="password"
-                  required
-                  minLength={10}
-                  autoComplete="new-password"
-                  hint="At least 10 characters."
-                  mistake={mistakeIn(accept.error, 'password')}
-                />
+                <NewPassword label="Choose a password" name="password" mistake={mistakeIn(accept.error, 'password')} />
               </>
             )}
             <FormMistake error={accept.error} fields={['name', 'password']} />

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { linkIsCut, tokenInLink } from '../link-token.ts'
 import { Button } from '../ui/button.tsx'
-import { Form, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Form, FormMistake, mistakeIn, NewPassword, TextField, textIn } from '../ui/field.tsx'
 import { Outside } from './outside.tsx'
 
 export function ForgotPassword() {
@@ -66,17 +66,7 @@ export function ResetPassword() {
   return (
     <Outside title="Choose a new password" about="All your sessions end; then sign in with the new one.">
       <Form onSubmit={(form) => reset.mutate(textIn(form, 'password'))}>
-        <TextField
-          label="New password"
-          name="password"
-          type="password"
-          required
-          minLength={10}
-          autoFocus
-          autoComplete="new-password"
-          hint="At least 10 characters."
-          mistake={mistakeIn(reset.error, 'password')}
-        />
+        <NewPassword label="New password" name="password" autoFocus mistake={mistakeIn(reset.error, 'password')} />
         <FormMistake error={reset.error} fields={['password']} />
         <Button look="primary" type="submit" busy={reset.isPending}>
           Change it

@@ -9,7 +9,7 @@ import { useLooking, useMay } from '../session.tsx'
 import type { ApiKey, ApiKeyCreated, ListOf } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
-import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
+import { Dialog, DialogForm } from '../ui/dialog.tsx'
 import { Check, Checks, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { ShownOnce } from '../ui/shown-once.tsx'
@@ -108,14 +108,9 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
         open={open}
         onOpenChange={onOpenChange}
       >
-        <ShownOnce>
+        <ShownOnce close={() => onOpenChange(false)}>
           <CopyLine text={make.data.key} secret />
         </ShownOnce>
-        <DialogActions>
-          <Button look="primary" onClick={() => onOpenChange(false)}>
-            I have it
-          </Button>
-        </DialogActions>
       </Dialog>
     )
   return (

@@ -8,7 +8,7 @@ import { useMay } from '../session.tsx'
 import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyButton, Snippet } from '../ui/copy.tsx'
-import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
+import { Dialog, DialogForm } from '../ui/dialog.tsx'
 import { mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts } from '../ui/page.tsx'
 import { ShownOnce } from '../ui/shown-once.tsx'
@@ -146,7 +146,7 @@ function Made({
       onOpenChange={close}
     >
       <Where server={server} />
-      <ShownOnce>
+      <ShownOnce close={() => close(false)}>
         <Facts
           rows={[
             ['Username', <Copied key="username" text={username} />],
@@ -155,11 +155,6 @@ function Made({
         />
         <Snippet text={swaks({ username, password, server }, sender)} label="a try with swaks" />
       </ShownOnce>
-      <DialogActions>
-        <Button look="primary" onClick={() => close(false)}>
-          I have it
-        </Button>
-      </DialogActions>
     </Dialog>
   )
 }

@@ -12,7 +12,7 @@ import { isId } from '../typed.ts'
 import { Badge, StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Id } from '../ui/copy.tsx'
-import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogForm } from '../ui/dialog.tsx'
 import { Check, Checks, Choice, Done, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { ShownOnce } from '../ui/shown-once.tsx'
@@ -209,14 +209,9 @@ function SecretDialog({ secret, done }: { readonly secret: string | undefined; r
       open={secret !== undefined}
       onOpenChange={done}
     >
-      <ShownOnce>
+      <ShownOnce close={done}>
         <CopyLine text={secret ?? ''} secret />
       </ShownOnce>
-      <DialogActions>
-        <Button look="primary" onClick={done}>
-          I have it
-        </Button>
-      </DialogActions>
     </Dialog>
   )
 }

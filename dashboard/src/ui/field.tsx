@@ -60,6 +60,20 @@ export function TextField({
   )
 }
 
+/** A password to be chosen, as the service wants it. */
+export function NewPassword(rest: Omit<Frame, 'hint'> & InputHTMLAttributes<HTMLInputElement>) {
+  return (
+    <TextField
+      {...rest}
+      type="password"
+      required
+      minLength={10}
+      autoComplete="new-password"
+      hint="At least 10 characters."
+    />
+  )
+}
+
 export function Choice({
   label,
   hint,

@@ -1,14 +1,24 @@
-// Around what is shown this once, in a dialog: it is not taken away by a session that ends meanwhile (session.tsx), and says so. What it guards exists
-// already, and nobody could read it again.
+// What is shown this once, in a dialog, with the way out of it: it is not taken away by a session that ends meanwhile (session.tsx), and says so. What
+// it guards exists already, and nobody could read it again.
 import { useEffect, type ReactNode } from 'react'
 import { makeFlag } from '../flag.ts'
+import { Button } from './button.tsx'
+import { DialogActions } from './dialog.tsx'
 
 /** Whether something of the kind stands in the page. */
 export const shownOnce = makeFlag()
 /** Whether the session has ended behind it. */
 export const endedBehind = makeFlag()
 
-export function ShownOnce({ children }: { readonly children: ReactNode }) {
+export function ShownOnce({
+  action = 'I have it',
+  close,
+  children,
+}: {
+  readonly action?: string
+  readonly close: () => void
+  readonly children: ReactNode
+}) {
   useEffect(() => {
     shownOnce.set(true)
     return () => shownOnce.set(false)
@@ -24,6 +34,11 @@ export function ShownOnce({ children }: { readonly children: ReactNode }) {
           </p>
         )}
       </div>
+      <DialogActions>
+        <Button look="primary" onClick={close}>
+          {action}
+        </Button>
+      </DialogActions>
     </>
   )
 }
