@@ -23,11 +23,9 @@ import { audited } from './by.ts'
 import { Mistake, parseWorkspaceName } from './mistake.ts'
 import { requirePlan } from './plans.ts'
 
-export { audited } from './by.ts'
 export { readAudit } from './audit-log.ts'
-export type { By } from './by.ts'
-export { checkDomainFor, makeDomainChecker } from './domain-check.ts'
-export type { DomainChange, DomainChecker } from './domain-check.ts'
+export { audited, type By } from './by.ts'
+export { checkDomainFor, makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
 export { makeDomainNotices } from './domain-notices.ts'
 export { domainWatch } from './domain-watch.ts'
 export {
@@ -40,10 +38,11 @@ export {
   rotateDkimFor,
   showDomain,
   unvouchDomain,
+  type Domain,
 } from './domains.ts'
-export type { Domain } from './domains.ts'
-export { createKey, createKeyFor, listKeys, revokeKeyFor, whoseKey } from './keys.ts'
-export type { ApiKey } from './keys.ts'
+export { createKey, createKeyFor, listKeys, revokeKeyFor, whoseKey, type ApiKey } from './keys.ts'
+export { makeLive } from './live.ts'
+export { beginLoginAnew, createUser, listLogins, removeLogin, setLogin, type Login } from './logins.ts'
 export {
   addMailbox,
   addMailboxFor,
@@ -52,8 +51,8 @@ export {
   removeMailbox,
   showMailbox,
   whoseMailbox,
+  type Mailbox,
 } from './mailboxes.ts'
-export type { Mailbox } from './mailboxes.ts'
 export {
   acceptInvitation,
   changeMember,
@@ -65,43 +64,40 @@ export {
   withdrawInvitation,
 } from './members.ts'
 export { contentOf } from './message-content.ts'
-export { findMessage, listMessagesOf, searchMessages, showMessage, timelineOf } from './messages.ts'
-export { listRefusedOf, pageRefused, type RefusalFilter } from './refused.ts'
-export type { MessageStory, MessageWish, Timeline } from './messages.ts'
+export {
+  findMessage,
+  listMessagesOf,
+  searchMessages,
+  showMessage,
+  timelineOf,
+  type MessageStory,
+  type MessageWish,
+  type Timeline,
+} from './messages.ts'
 export { Mistake } from './mistake.ts'
-export { findSender, makeNotifier, readSystemMailbox, saveSystemMailbox, wayOfNotices } from './notices.ts'
-export { beginLoginAnew, createUser, listLogins, removeLogin, setLogin } from './logins.ts'
-export type { Login } from './logins.ts'
-export { makeLive } from './live.ts'
+export { findSender, makeNotifier, readSystemMailbox, saveSystemMailbox, wayOfNotices, type Notify } from './notices.ts'
 export type { Office } from './office.ts'
-export type { Notify } from './notices.ts'
-export { changeWorkspace, showWorkspace } from './own-workspace.ts'
-export { readSystemSender } from './system-sender.ts'
-export type { SystemSender } from './system-sender.ts'
 export { readHealth, readQueue } from './operators.ts'
+export { changeWorkspace, showWorkspace } from './own-workspace.ts'
 export { addPasskey, askForPasskey, beginPasskey, removePasskey, signInWithPasskey } from './passkeys.ts'
-export { makePeople } from './people.ts'
-export type { Browser, People, SignedIn } from './people.ts'
-export { listPlans, removePlanAsOperator, setPlan, setPlanAsOperator } from './plans.ts'
-export type { Plan, PlanChanges } from './plans.ts'
-export { makeAuthenticator } from './principals.ts'
-export type { Authenticator } from './principals.ts'
+export { makePeople, type Browser, type People, type SignedIn } from './people.ts'
+export { listPlans, removePlanAsOperator, setPlan, setPlanAsOperator, type Plan, type PlanChanges } from './plans.ts'
+export { makeAuthenticator, type Authenticator } from './principals.ts'
+export { listRefusedOf, pageRefused, type RefusalFilter } from './refused.ts'
+export { removeWorkspace } from './removal.ts'
+export { listSandbox, previewSandboxMail, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
+export { sendAgain } from './send-again.ts'
+export { closeSession, endSession, findHolder, listSessions, type Holder } from './sessions.ts'
 export {
   createCredentialFor,
   createSmtpCredential,
   listSmtpCredentials,
   revokeCredentialFor,
   whoseCredential,
+  type SmtpCredential,
 } from './smtp-credentials.ts'
-export type { SmtpCredential } from './smtp-credentials.ts'
-export { makeSubmitters } from './submitters.ts'
-export type { Submitters } from './submitters.ts'
-export { webhookNotices } from './webhook-notices.ts'
-export { listSandbox, previewSandboxMail, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
-export { removeWorkspace } from './removal.ts'
-export { sendAgain } from './send-again.ts'
-export { closeSession, endSession, findHolder, listSessions } from './sessions.ts'
-export type { Holder } from './sessions.ts'
+export { standingOf } from './standing.ts'
+export { makeSubmitters, type Submitters } from './submitters.ts'
 export { importSuppressions, type Imported, type ImportWish } from './suppression-import.ts'
 export {
   addSuppression,
@@ -113,9 +109,10 @@ export {
   undoRule,
   unsuppressFor,
 } from './suppressions.ts'
-export { suppressionReasons } from '../store/suppressions.ts'
-export { standingOf } from './standing.ts'
+export { readSystemSender, type SystemSender } from './system-sender.ts'
 export { readSeries, readUsage } from './usage.ts'
+export { webhookNotices } from './webhook-notices.ts'
+export { suppressionReasons } from '../store/suppressions.ts'
 
 export interface Workspace {
   readonly id: WorkspaceId
