@@ -320,7 +320,7 @@ describe('guesses at several nodes', () => {
     expect(await rows()).not.toBe('0')
     expect(await office.world.value('select string_agg(g::text, $$$$) from sign_in_guesses g')).not.toContain('typed')
     await office.world.setClock(new Date(Date.now() + 20 * limits.codeGuessForgottenMs).toISOString())
-    while ((await pruneGuesses(office.world.db, 2)) > 0);
+    await pruneGuesses(office.world.db, 2)
     expect(await rows()).toBe('0')
   })
 })

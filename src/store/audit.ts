@@ -1,6 +1,8 @@
 // Who did what, kept beside what was done: `writeAudit` belongs into the transaction of the change itself.
 import { randomUUIDv7 } from 'node:crypto'
+import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { inBites } from './bites.ts'
 import { dated, sql, type Db } from './database.ts'
 
 export interface AuditEntry {
@@ -75,9 +77,10 @@ const prune = sql(
    returning id`,
 )
 
-/** Drops up to `most` of the oldest entries that are older than that; answers how many. */
-export async function pruneAudit(db: Db, days: number, most: number): Promise<number> {
-  return (await db.rows(prune, [days, most])).length
+/** Drops the entries that are older than that, the oldest first. */
+export async function pruneAudit(db: Db, days: number): Promise<void> {
+  const most = limits.housekeepingRows
+  await inBites(most, async () => (await db.rows(prune, [days, most])).length)
 }
 
 /** How often something was done in a workspace in the last `ms`. */

@@ -4,6 +4,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import { inBites } from './bites.ts'
 import { answeredWithin, sql, type Db, type Statement } from './database.ts'
 
 const announce = sql('stage-blob', 'insert into staged_blobs (id) values ($1)')
@@ -80,7 +81,7 @@ export async function readFiles(db: Db, workspace: WorkspaceId, id: MessageId): 
   return read
 }
 
-/** Removes up to 100 blobs that were staged and never referred to; returns how many. */
-export async function sweepStagedBlobs(db: Db): Promise<number> {
-  return (await db.rows(sweep, [limits.stagedContentMs])).length
+/** Removes blobs that were staged and never referred to; returns how many. */
+export function sweepStagedBlobs(db: Db): Promise<number> {
+  return inBites(100, async () => (await db.rows(sweep, [limits.stagedContentMs])).length)
 }

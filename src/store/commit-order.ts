@@ -2,6 +2,7 @@
 // database that is put back. Then all readers begin anew: better twice than never. Who stood at a commit
 // that a failover has lost notices by its event, which is gone.
 import { limits } from '../config.ts'
+import { inBites } from './bites.ts'
 import { despiteDeadlocks, sql, type Db } from './database.ts'
 
 /**
@@ -30,7 +31,9 @@ const adopt = sql(
 
 export async function beginOrderAnew(db: Db): Promise<void> {
   const most: number = limits.eventsAdoptedSlice
-  const adoptSome = async () => (await despiteDeadlocks(() => db.rows<{ many: number }>(adopt, [most])))[0]?.many ?? 0
-  while ((await adoptSome()) === most) continue
+  await inBites(
+    most,
+    async () => (await despiteDeadlocks(() => db.rows<{ many: number }>(adopt, [most])))[0]?.many ?? 0,
+  )
   await despiteDeadlocks(() => db.rows(renewMark))
 }

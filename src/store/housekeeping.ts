@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { together } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { pruneAudit } from './audit.ts'
+import { inBites } from './bites.ts'
 import { sweepStagedBlobs } from './blobs.ts'
 import { sql, type Db, type Statement } from './database.ts'
 import { carryOnRemovals, forgetRemovals } from './removal.ts'
@@ -141,13 +142,13 @@ export const hastenWebhooks = (db: Db): Promise<void> => hastenAll(db, untriedWe
 
 async function hastenAll(db: Db, statement: Statement): Promise<void> {
   const most = limits.housekeepingRows
-  while ((await db.rows(statement, [most])).length === most);
+  await inBites(most, async () => (await db.rows(statement, [most])).length)
 }
 
 /** What workspaces that keep none still have of messages that are final: nobody may read it any more, and it goes for good. */
 export async function dropUnwantedContents(db: Db): Promise<void> {
   const most = limits.housekeepingRows
-  while ((await db.rows<{ many: number }>(unwanted, [most]))[0]?.many === most);
+  await inBites(most, async () => (await db.rows<{ many: number }>(unwanted, [most]))[0]?.many ?? 0)
 }
 
 /**
@@ -161,17 +162,13 @@ export async function keepHouse(
   pause: (ms: number) => Promise<unknown> = wait,
 ): Promise<void> {
   const most = limits.housekeepingRows
-  /** Bites of so many, until one finds less. */
-  const all = async (many: number, bite: () => Promise<number>): Promise<void> => {
-    while ((await bite()) === many);
-  }
   const ageless: readonly (() => Promise<unknown>)[] = [
     () => makeAhead(db, pause),
     () => db.rows(tellContentDays, [String(retention.contentDays)]),
     ...hastened.map(
       ([statement, aheadMs]) =>
         () =>
-          all(most, async () => (await db.rows(statement, [aheadMs, most])).length),
+          inBites(most, async () => (await db.rows(statement, [aheadMs, most])).length),
     ),
     () => db.rows(hastenChecks, [limits.domainFailedMs]),
     () => dropUnwantedContents(db),
@@ -182,17 +179,17 @@ export async function keepHouse(
   const byAge: readonly (() => Promise<unknown>)[] = [
     () => dropExpired(db, retention, pause),
     () => pruneKeys(db),
-    () => all(most, async () => (await db.rows(links, [retention.recordsDays, most])).length),
-    () => all(100, () => sweepStagedBlobs(db)),
+    () => inBites(most, async () => (await db.rows(links, [retention.recordsDays, most])).length),
+    () => sweepStagedBlobs(db),
     () => sweepRepeats(db),
-    () => all(1_000, () => pruneRefusals(db)),
+    () => pruneRefusals(db),
     () => pruneReports(db, retention.recordsDays),
     () => pruneUnmatched(db),
     () => pruneStsPolicies(db, limits.stsPoliciesMax),
-    () => all(1_000, () => sweepSessions(db)),
-    () => all(most, () => pruneGuesses(db, most)),
+    () => sweepSessions(db),
+    () => pruneGuesses(db),
     () => pruneCounts(db),
-    () => all(most, () => pruneAudit(db, retention.auditDays, most)),
+    () => pruneAudit(db, retention.auditDays),
     () => forgetRemovals(db),
   ]
   const failures: unknown[] = []
@@ -271,7 +268,7 @@ async function dropExpired(
   }
   while ((await db.rows<{ name: string | null }>(drop))[0]?.name !== null);
   const most = limits.housekeepingRows
-  while ((await db.rows<{ many: number }>(astray, [keep, most]))[0]?.many === most);
+  await inBites(most, async () => (await db.rows<{ many: number }>(astray, [keep, most]))[0]?.many ?? 0)
 }
 
 /** Tries until it could be done, or for a minute: what must wait longer has time until the next round. */

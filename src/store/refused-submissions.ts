@@ -7,6 +7,7 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
 import { Batch } from '../base/batch.ts'
+import { inBites } from './bites.ts'
 import { dated, sql, mayBlameRows, type Db } from './database.ts'
 import { greatestId, idFloor, leastId } from './message-id.ts'
 import { cutPage } from './page.ts'
@@ -197,7 +198,7 @@ export async function searchRefusals(
   return { rows: shown, ...(last !== undefined && { next: last.id }) }
 }
 
-/** Removes up to 1,000 that are older than they are kept; returns how many. */
-export async function pruneRefusals(db: Db): Promise<number> {
-  return (await db.rows(prune, [limits.refusalsKeptMs])).length
+/** Removes those that are older than they are kept; returns how many. */
+export function pruneRefusals(db: Db): Promise<number> {
+  return inBites(1_000, async () => (await db.rows(prune, [limits.refusalsKeptMs])).length)
 }

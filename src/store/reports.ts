@@ -5,6 +5,7 @@ import { Batch } from '../base/batch.ts'
 import { reportEvents } from '../domain/event.ts'
 import type { RouteTaken } from '../domain/attempt.ts'
 import type { DeliveryEventType, MessageId, WorkspaceId } from '../domain/message.ts'
+import { inBites } from './bites.ts'
 import { despiteDeadlocks, sql, mayBlameRows, type Ask, type Db } from './database.ts'
 
 /** Whose relay an id came from: a workspace's own, or the installation's. */
@@ -200,5 +201,5 @@ export async function pruneReports(db: Db, recordsDays: number): Promise<void> {
     [pruneRelayed, limits.relayedMs],
   ] as const
   for (const [statement, kept] of kinds)
-    while ((await db.rows(statement, [kept, limits.prunedAtOnce])).length === limits.prunedAtOnce);
+    await inBites(limits.prunedAtOnce, async () => (await db.rows(statement, [kept, limits.prunedAtOnce])).length)
 }

@@ -5,6 +5,7 @@ import { Batch } from '../base/batch.ts'
 import { doneFor } from '../base/turns.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isGenuine, readToken, type ReturnPathKey } from '../mail/return-path.ts'
+import { inBites } from './bites.ts'
 import { dated, inAnyCase, sql, mayBlameRows, type Db } from './database.ts'
 import { greatestId } from './message-id.ts'
 import { cutPage } from './page.ts'
@@ -218,6 +219,6 @@ export function makeSandboxInbox(db: Db, keys: Pick<ReturnPathKeys, 'named'>): (
 
 /** Removes the oldest mails beyond the inbox's size, of those who have most. */
 export async function pruneSandbox(db: Db, bytesMax: number = limits.sandboxInboxBytesMax): Promise<void> {
-  while ((await db.rows(prune, [limits.sandboxInboxMax])).length === 5_000);
-  while ((await db.rows(pruneBytes, [bytesMax])).length === 1_000);
+  await inBites(5_000, async () => (await db.rows(prune, [limits.sandboxInboxMax])).length)
+  await inBites(1_000, async () => (await db.rows(pruneBytes, [bytesMax])).length)
 }

@@ -1,6 +1,7 @@
 // Sessions of people in the dashboard: found by the hash of their token, alive while neither idle nor too old, by the database's clock.
 import type { WorkspaceId } from '../domain/message.ts'
 import type { MemberRole } from '../domain/scopes.ts'
+import { inBites } from './bites.ts'
 import { sql, type Db } from './database.ts'
 
 /** What a request with a session's cookie needs to know. */
@@ -110,7 +111,7 @@ export async function deleteSessionByToken(db: Db, tokenHash: Buffer): Promise<s
 export async function deleteSessions(db: Db, user: string, but?: string): Promise<void> {
   await db.rows(removeOthers, [user, but ?? null])
 }
-/** Up to 1,000 that are too old; returns how many. */
-export async function sweepSessions(db: Db): Promise<number> {
-  return (await db.rows(sweep)).length
+/** Removes those that are too old. */
+export async function sweepSessions(db: Db): Promise<void> {
+  await inBites(1_000, async () => (await db.rows(sweep)).length)
 }

@@ -1,6 +1,7 @@
 // How often a password or code was guessed wrong lately, for all nodes together: a count for each name, half of which is forgotten in a time
 // that belongs to the kind of name. A name is hashed before it comes here.
 import { limits } from '../config.ts'
+import { inBites } from './bites.ts'
 import { sql, type Db } from './database.ts'
 
 // From 0.5 ^ 1075 on the power underflows, which is an error and no zero: one guess of long ago would lock its account up, and end every pruning.
@@ -34,7 +35,7 @@ export async function forgetGuesses(db: Db, name: Buffer): Promise<void> {
   await db.rows(forget, [name])
 }
 
-/** Drops up to `most` that are as good as forgotten, whatever their kind; answers how many. */
-export async function pruneGuesses(db: Db, most: number): Promise<number> {
-  return (await db.rows(prune, [limits.codeGuessForgottenMs, most])).length
+/** Drops those that are as good as forgotten, whatever their kind, `most` at once. */
+export async function pruneGuesses(db: Db, most: number = limits.housekeepingRows): Promise<void> {
+  await inBites(most, async () => (await db.rows(prune, [limits.codeGuessForgottenMs, most])).length)
 }

@@ -1,6 +1,7 @@
 // Feedback that had no effect, for operators: what it was, why, and its beginning. Bounded in number and in age.
 import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
+import { inBites } from './bites.ts'
 import { dated, sql, type Db } from './database.ts'
 import { leastId } from './message-id.ts'
 import { installationRoute, type RelayRoute } from './reports.ts'
@@ -128,6 +129,6 @@ export async function forgetUnmatched(db: Db, id: string): Promise<void> {
 /** Removes what is too old, and the oldest beyond the bound. */
 export async function pruneUnmatched(db: Db): Promise<void> {
   const most = limits.prunedAtOnce
-  while ((await db.rows(pruneOld, [limits.unmatchedFeedbackMs, most])).length === most);
-  while ((await db.rows(pruneMany, [limits.unmatchedFeedbackMax, most])).length === most);
+  await inBites(most, async () => (await db.rows(pruneOld, [limits.unmatchedFeedbackMs, most])).length)
+  await inBites(most, async () => (await db.rows(pruneMany, [limits.unmatchedFeedbackMax, most])).length)
 }

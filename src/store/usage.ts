@@ -2,6 +2,7 @@
 // events leave a few rows in fresh_counts (migration 0008); they are folded together every second, and readers add up both.
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { inBites } from './bites.ts'
 import { sql, type Db } from './database.ts'
 
 export interface WindowsRow {
@@ -92,7 +93,7 @@ const prune = sql(
 
 /** Removes the counts of hours that no chart shows any more. */
 export async function pruneCounts(db: Db): Promise<void> {
-  while ((await db.rows(prune, [limits.countsKeptDays])).length === 5_000);
+  await inBites(5_000, async () => (await db.rows(prune, [limits.countsKeptDays])).length)
 }
 
 export const readCounts = (db: Db, workspace: WorkspaceId, from: Date, til: Date, step: 'hour' | 'day') =>
