@@ -49,12 +49,19 @@ export interface Refusal {
   readonly quota?: readonly QuotaState[]
 }
 
+/** What it repeats of a stranger's text may have been cut within a character: half of one is no text to a strict reader of JSON. */
 export function refuse(
   code: RefusalCode,
   words: string,
-  more: Omit<Refusal, 'refused' | 'code' | 'words'> = {},
+  { field, ...more }: Omit<Refusal, 'refused' | 'code' | 'words'> = {},
 ): Refusal {
-  return { refused: true, code, words, ...more }
+  return {
+    refused: true,
+    code,
+    words: words.toWellFormed(),
+    ...more,
+    ...(field !== undefined && { field: field.toWellFormed() }),
+  }
 }
 
 export function isRefusal(value: unknown): value is Refusal {

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { isRefusal } from '../domain/refusal.ts'
+import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import { mailboxId, validBody } from './face.test-kit.ts'
 import { parseSendRequest } from './send-request.ts'
 
@@ -182,6 +182,14 @@ test('every refusal names its field in a sentence, and repeats little of what a 
     const answer = parse(change)
     expect(isRefusal(answer) && answer.words).toMatch(/^".{1,128}" .{5,120}\.$/)
   }
+})
+
+test('a refusal is well-formed text, wherever a name of many surrogate pairs was cut', () => {
+  for (const name of ['😀'.repeat(100), `a${'😀'.repeat(100)}`])
+    for (const change of [{ [name]: 1 }, { metadata: { [name]: 'x' } }]) {
+      const { words, field } = parse(change) as Refusal
+      expect([words.isWellFormed(), field?.isWellFormed()]).toEqual([true, true])
+    }
 })
 
 test('a recipient of a form that is not supported is told which one', () => {
