@@ -74,7 +74,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
       connectionsCheckingInterval: 1_000,
       maxHeaderSize: limits.requestHeadBytesMax,
     },
-    clientErrorHandler: (error, socket) => answerMalformed(error, socket, nextId()),
+    clientErrorHandler: (error, socket) => answerMalformed(error, socket, nextId(), carried),
     // The path cannot be decoded, so no route could be found; where an id was meant, the key still comes first (decisions D).
     frameworkErrors: (error, request, reply) => {
       request.owner = ''
@@ -105,7 +105,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   app.server.on('connect', (_request, stream) => {
     const socket = stream as Socket // of a plain server
     socket.on('error', () => socket.destroy()) // Node has taken its own listener off
-    answerMalformed({ code: 'tunnel' }, socket, nextId())
+    answerMalformed({ code: 'tunnel' }, socket, nextId(), carried)
   })
 
   app.decorateRequest('principal', null)
@@ -187,6 +187,7 @@ const otherCoding = refuse(
 const badEncoding = refuse(
   'invalid_request',
   'The address has a malformed percent-encoding: write each byte of its UTF-8 as "%" and two hexadecimal digits.',
+  { field: 'path' },
 )
 const crowded = refuse(
   'service_unavailable',
@@ -196,7 +197,9 @@ const tooFarAhead = refuse(
   'service_unavailable',
   `${limits.httpPipelinedMax} requests of this connection are not answered yet; this one was not looked at. Wait for their answers.`,
 )
-const manyHeaders = refuse('invalid_request', `The request has more than ${limits.requestHeadersMax} headers.`)
+const manyHeaders = refuse('invalid_request', `The request has more than ${limits.requestHeadersMax} headers.`, {
+  field: 'headers',
+})
 
 function wrongHead({ raw }: FastifyRequest) {
   if (raw.rawHeaders.length > 2 * limits.requestHeadersMax) return manyHeaders

@@ -22,7 +22,9 @@ const tooSlow = refuse(
   'The body came too slowly, and others needed its room; nothing was accepted. Send it again.',
   { retryAfterSeconds: 3 },
 )
-const cutShort = refuse('invalid_request', 'The request ended before its body was complete; send it again.')
+const cutShort = refuse('invalid_request', 'The request ended before its body was complete; send it again.', {
+  field: 'body',
+})
 
 /** What bodies take: room for a large one, from before it is read until it is answered, and for a small one while it does not come. */
 export interface BodyRooms {

@@ -454,6 +454,7 @@ describe('GET /api/v1/messages/{messageId}, specification 4.2', () => {
       expect(response.statusCode).toBe(400)
       expect(response.json()).toMatchObject({
         code: 'invalid_request',
+        field: 'path',
         error: expect.stringContaining('malformed percent-encoding') as string,
       })
     },

@@ -102,7 +102,14 @@ describe('malformed HTTP is answered with Error JSON, and the connection closes 
     expect(status(text)).toBe(expected)
     expect(text).toMatch(/\r\nConnection: close\r\n/i)
     expect(text).toMatch(/\r\nX-Request-Id: [\w-]+\r\n/i)
-    expect(body(text)).toEqual({ error: expect.stringMatching(/\.$/) as unknown, code: 'invalid_request' })
+    expect(text).toMatch(/\r\nX-Content-Type-Options: nosniff\r\n/i)
+    expect(text).toMatch(/\r\nContent-Security-Policy: default-src 'none'/i)
+    expect(text).toMatch(/\r\nCache-Control: no-store\r\n/i)
+    expect(body(text)).toEqual({
+      error: expect.stringMatching(/\.$/) as unknown,
+      code: 'invalid_request',
+      field: expect.stringMatching(/^(?:request|headers|method)$/) as unknown,
+    })
   })
 
   test.each([
@@ -118,7 +125,9 @@ describe('malformed HTTP is answered with Error JSON, and the connection closes 
     const { port, seen } = await listening()
     const line = dial(port)
     line.socket.write(bytes)
-    expect(status(await line.until(/\}$/))).toBe(400)
+    const text = await line.until(/\}$/)
+    expect(status(text)).toBe(400)
+    expect(body(text)).toHaveProperty('field')
     expect(seen.submissions).toEqual([])
   })
 })
