@@ -11,15 +11,19 @@ const unknown: Facts = { phase: 'route', trouble: 'dns_failure' }
 const later: Facts = { phase: 'rcpt', reply: { code: 451, text: 'not now' } }
 const sent: Facts = { phase: 'eod', reply: { code: 250, text: 'ok' } }
 const restMs = limits.backAgainMs
+/** From each try to the next one by the schedule. */
+const scheduleMs = 30 * 60_000
 
-/** A clock, name servers, and what was made due. */
-function watched() {
+/** A clock, name servers, a database, and what was made due. */
+function watched(timeScale = 1) {
   let at = 0
-  const world = { namesAnswer: true, asked: 0 }
+  const world = { namesAnswer: true as boolean | Promise<boolean>, asked: 0, databaseAway: false }
   const due: string[] = []
   const back = makeBackAgain({
-    timeScale: 1,
+    timeScale,
     hasten: (some: readonly Claim[]) => {
+      expect(some).not.toEqual([]) // with nothing to say it is not asked, once a second
+      if (world.databaseAway) return Promise.reject(new Error('away'))
       due.push(...some.map(({ id }) => id))
       return Promise.resolve()
     },
@@ -29,18 +33,24 @@ function watched() {
     },
     now: () => at,
   })
-  const attempt = (id: string, facts: Facts, routeKind: RouteKind = 'mx', destination = 'a.test', own = '') => {
+  const attempt = (
+    id: string,
+    facts: Facts,
+    routeKind: RouteKind = 'mx',
+    destination = 'a.test',
+    own = '',
+    ending: Partial<Ending> = facts === sent ? { status: 'sent' } : { status: 'retrying', usesTry: true },
+  ) => {
     const claimed = {
       id: id as MessageId,
       epoch: 1,
       token: '7',
-      workspaceId: (own || 'w') as WorkspaceId,
+      workspaceId: (own || `workspace of ${id}`) as WorkspaceId,
       routeSealed: own === '' ? null : Buffer.from(own),
       destination,
     } as Claimed
     const untouched = { dotWritten: false, needsDisarm: false, attemptsOnHosts: [], dialogue: [] }
-    const ends = facts === sent ? { status: 'sent' } : { status: 'retrying', usesTry: true }
-    back.note(claimed, { ...facts, ...untouched, routeKind }, ends as Ending)
+    back.note(claimed, { ...facts, ...untouched, routeKind }, { delayMs: scheduleMs, ...ending } as Ending)
   }
   /** What has become due in the seconds that pass. */
   const pass = async (ms: number): Promise<string[]> => {
@@ -51,7 +61,7 @@ function watched() {
     }
     return [...due]
   }
-  return { world, attempt, pass }
+  return { world, attempt, pass, look: back.look }
 }
 
 test('what found no host of a domain goes when others are spoken to there, be it refused, and nobody of another domain', async () => {
@@ -64,6 +74,105 @@ test('what found no host of a domain goes when others are spoken to there, be it
   expect(await pass(20 * 60_000)).toEqual([])
 })
 
+test.each([
+  ['no connection', refused],
+  ['no greeting', { phase: 'greeting', trouble: 'timeout' }],
+  ['a connection that is closed in place of one', { phase: 'greeting', trouble: 'closed' }],
+] as const)('who got %s goes when somebody has answered there', async (_, facts) => {
+  const { attempt, pass } = watched()
+  attempt('m1', facts)
+  attempt('m2', sent)
+  expect(await pass(restMs)).toEqual(['m1'])
+})
+
+test.each([
+  ['whose line broke once they had greeted', { phase: 'rcpt', trouble: 'closed' }],
+  ['who waited in vain once they had greeted', { phase: 'data', trouble: 'timeout' }],
+  ['who was greeted with something that is no reply', { phase: 'greeting', trouble: 'malformed' }],
+  ['who was greeted with a no', { phase: 'greeting', reply: { code: 421, text: 'busy' } }],
+] as const)('%s keeps to the schedule', async (_, facts) => {
+  const { attempt, pass } = watched()
+  attempt('m1', facts)
+  attempt('m2', sent)
+  expect(await pass(20 * 60_000)).toEqual([])
+})
+
+test('whom we have put off ourselves gets no second try back', async () => {
+  const { attempt, pass } = watched()
+  attempt('m1', refused, 'mx', 'a.test', '', { status: 'retrying', usesTry: false })
+  attempt('m2', sent)
+  expect(await pass(20 * 60_000)).toEqual([])
+})
+
+test.each(['mail', 'rcpt', 'data', 'content', 'arm', 'eod'] as const)(
+  'who answers anything at %s is there again',
+  async (phase) => {
+    const { attempt, pass } = watched()
+    attempt('m1', refused)
+    attempt('m2', { phase, reply: { code: 451, text: 'not now' } })
+    expect(await pass(restMs)).toEqual(['m1'])
+  },
+)
+
+test.each([
+  ['greets and wants no mail', { phase: 'greeting', reply: { code: 421, text: 'busy' } }],
+  ['falls silent at MAIL', { phase: 'mail', trouble: 'timeout' }],
+  ['is larger than what they take', { phase: 'mail', trouble: 'size' }],
+] as const)('who %s is not there again', async (_, facts) => {
+  const { attempt, pass } = watched()
+  attempt('m1', refused)
+  attempt('m2', facts)
+  expect(await pass(20 * 60_000)).toEqual([])
+})
+
+test('what the sandbox takes says nothing of the hosts that it stands for', async () => {
+  const { attempt, pass } = watched()
+  attempt('m1', refused)
+  attempt('m2', sent, 'sandbox')
+  expect(await pass(20 * 60_000)).toEqual([])
+})
+
+test('where the database is away, what became due goes when it answers, once', async () => {
+  const { world, attempt, pass } = watched()
+  attempt('m1', refused)
+  attempt('m2', sent)
+  world.databaseAway = true
+  await expect(pass(restMs)).rejects.toThrow('away')
+  world.databaseAway = false
+  expect(await pass(restMs)).toEqual(['m1'])
+})
+
+test('of a large backlog not all go in one second, since new mail stands behind them', async () => {
+  const { attempt, pass } = watched()
+  const all = Array.from({ length: limits.hastenedAtOnce + 1 }, (_, n) => `m${n}`)
+  for (const id of all) attempt(id, refused)
+  attempt('other', sent)
+  expect(await pass(restMs)).toEqual(all.slice(0, -1))
+  expect(await pass(1_000)).toEqual(all.slice(-1))
+})
+
+test('of dead domains so much is known and no more, and what was tried since, here or by another node, stands in nobody’s way', async () => {
+  const { attempt, pass } = watched()
+  /** Whether mail for a host that is away is known, and goes with the next that is taken there. */
+  const isKnown = async (id: string): Promise<boolean> => {
+    attempt(id, refused)
+    attempt('other', sent)
+    return (await pass(restMs)).includes(id)
+  }
+  const dead = Array.from({ length: limits.outOfReachKnownMax - 1 }, (_, n) => `dead ${n}`)
+  // As often as its node tries it, and whatever was in the way, a message counts once.
+  for (const facts of [unknown, refused, refused]) for (const id of dead) attempt(id, facts, 'mx', 'dead.test')
+  for (const id of ['m1', 'm2']) expect(await isKnown(id)).toBe(true)
+  attempt('one more', refused, 'mx', 'dead.test')
+  for (const id of ['m3', 'm4']) expect(await isKnown(id)).toBe(false)
+  attempt('one more', refused, 'mx', 'dead.test', '', { status: 'failed', usesTry: true })
+  expect(await isKnown('m5')).toBe(true)
+  attempt('one more', refused, 'mx', 'dead.test')
+  // By then the schedule has tried each once more, and no word of that has come here.
+  await pass(scheduleMs)
+  expect(await isKnown('m6')).toBe(true)
+})
+
 test('what was told to come later by a host keeps to the schedule', async () => {
   const { attempt, pass } = watched()
   attempt('m1', later)
@@ -74,11 +183,18 @@ test('what was told to come later by a host keeps to the schedule', async () => 
 test('where hosts come and go it goes no sooner than ten seconds after its last try, and twice as long each time', async () => {
   const { attempt, pass } = watched()
   for (const waits of [1, 2, 4]) {
-    attempt('m1', refused)
-    attempt('m2', sent)
+    for (const id of ['m1', 'm2']) attempt(id, refused)
+    attempt('m3', sent)
     expect(await pass(waits * restMs - 1_000)).toEqual([])
-    expect(await pass(1_000)).toEqual(['m1'])
+    expect(await pass(1_000)).toEqual(['m1', 'm2'])
   }
+})
+
+test('where time runs faster it goes as much sooner', async () => {
+  const { attempt, pass } = watched(5)
+  attempt('m1', refused)
+  attempt('m2', sent)
+  expect(await pass(restMs / 5)).toEqual(['m1'])
 })
 
 test('what a relay has put off by not being there goes when it has taken other mail', async () => {
@@ -87,6 +203,13 @@ test('what a relay has put off by not being there goes when it has taken other m
   expect(await pass(20 * 60_000)).toEqual([])
   attempt('m3', sent, 'relay', 'b.test')
   expect((await pass(1_000)).toSorted()).toEqual(['m1', 'm2'])
+  expect(await pass(20 * 60_000)).toEqual([])
+})
+
+test('with nobody known to wait, whoever is there again is no news', async () => {
+  const { attempt, pass } = watched()
+  attempt('m1', sent)
+  attempt('m2', refused)
   expect(await pass(20 * 60_000)).toEqual([])
 })
 
@@ -108,6 +231,50 @@ test('when no name server answers anything, mail goes as soon as one does again'
   world.namesAnswer = true
   expect((await pass(1_000)).toSorted()).toEqual(['m1', 'm2'])
 })
+
+test('that name servers answer again is no news for whoever found a host, and not its host', async () => {
+  const { world, attempt, pass } = watched()
+  world.namesAnswer = false
+  attempt('m1', unknown)
+  attempt('m2', refused, 'mx', 'b.test')
+  attempt('m3', unknown, 'relay')
+  await pass(1_000)
+  world.namesAnswer = true
+  expect(await pass(20 * 60_000)).toEqual(['m1'])
+})
+
+test('who found no name server while they were asked is heard of with the next question', async () => {
+  const { world, attempt, look, pass } = watched()
+  attempt('m1', unknown)
+  const answer = Promise.withResolvers<boolean>()
+  world.namesAnswer = answer.promise
+  const looked = look()
+  attempt('m2', unknown, 'mx', 'b.test')
+  answer.resolve(true)
+  await looked
+  world.namesAnswer = false
+  await pass(1_000)
+  world.namesAnswer = true
+  expect(await pass(restMs)).toEqual(['m2'])
+})
+
+test.each([
+  ['mail went meanwhile by its schedule', sent],
+  ['mail waited for them', unknown],
+])(
+  'once name servers were away and %s, a domain whose own servers are broken waits for its schedule',
+  async (_, then) => {
+    const { world, attempt, pass } = watched()
+    world.namesAnswer = false
+    attempt('m1', unknown)
+    await pass(1_000)
+    attempt('m1', then)
+    world.namesAnswer = true
+    await pass(restMs)
+    attempt('m2', unknown, 'mx', 'b.test')
+    expect(await pass(20 * 60_000)).toEqual([])
+  },
+)
 
 test('a domain whose own servers are broken waits for its schedule, and nobody is asked on and on', async () => {
   const { world, attempt, pass } = watched()

@@ -26,6 +26,8 @@ export interface BackAgainTools {
 interface Waiting {
   readonly claim: Claim
   readonly since: number
+  /** When the schedule tries it again. */
+  readonly until: number
 }
 
 /** They have answered something about a mail of ours. */
@@ -67,12 +69,18 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
     return [...(waiting?.values() ?? [])]
   }
 
-  const enter = (name: string, { id, epoch, token }: Claimed): void => {
+  const enter = (name: string, { id, epoch, token }: Claimed, delayMs: number): void => {
     if (known >= limits.outOfReachKnownMax) return
     const waiting = places.get(name) ?? new Map<MessageId, Waiting>()
     places.set(name, waiting)
-    waiting.set(id, { claim: { id, epoch, token }, since: now() })
+    waiting.set(id, { claim: { id, epoch, token }, since: now(), until: now() + delayMs })
     known++
+  }
+
+  /** Of what another node has tried since, or what expired meanwhile, nothing is heard here, and of a dead domain never that it is there again. */
+  const leaveTried = (): void => {
+    const at = now()
+    for (const [name, waiting] of places) for (const [id, { until }] of waiting) if (until <= at) leave(name, id)
   }
 
   const back = (name: string): void => {
@@ -106,11 +114,13 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
       if (ending?.status !== 'retrying') times.delete(claimed.id)
       if (result.routeKind === 'sandbox') return
       if (ending?.status === 'retrying' && ending.usesTry && isOutOfReach(result)) {
-        enter(place, claimed)
-        if (result.trouble === 'dns_failure' && result.routeKind === 'mx') enter(nameServers, claimed)
+        const { delayMs = 0 } = ending
+        enter(place, claimed, delayMs)
+        if (result.trouble === 'dns_failure' && result.routeKind === 'mx') enter(nameServers, claimed, delayMs)
       } else if (spokenTo.has(result.phase) && result.reply !== undefined) back(place)
     },
     look: async () => {
+      if (known >= limits.outOfReachKnownMax) leaveTried()
       await lookAtNames()
       const at = now()
       const ready = due.filter(({ from }) => from <= at).slice(0, limits.hastenedAtOnce)
