@@ -114,3 +114,67 @@ test('hosts that are dead for good, and little is sent to, do not hide a provide
   attempt(sent)
   expect(told.at(-1)).toMatchObject({ provider: 'google', words: 'It takes mail again.' })
 })
+
+test('of those that are told it is the one with fewest attempts that gives its place to a busier one, and never more are told at once', () => {
+  const { told, attempt, goingOn, pass } = watched()
+  const names = () => told.map(({ provider }) => provider)
+  const least = limits.deferralsToldMax >> 1
+  for (let round = 0; round < limits.deferralsLeast; round++) {
+    for (let n = 0; n < limits.deferralsToldMax; n++)
+      for (let m = 0; m < (n === least ? 1 : 2); m++) attempt(away, `dead${n}.example`)
+    pass(limits.deferralsToldAfterMs)
+  }
+  expect(told).toHaveLength(limits.deferralsToldMax)
+  const outdoes = limits.deferralsLeast * limits.deferralsOutdone
+  for (let n = 0; n < outdoes - 1; n++) attempt(notNow)
+  pass(limits.deferralsToldAfterMs)
+  expect(names()).not.toContain('google')
+  attempt(notNow)
+  expect(names().at(-1)).toBe('google')
+  // Its end is no news any more; that of another one is, and leaves a place.
+  attempt(sent, `dead${least}.example`)
+  expect(told).toHaveLength(limits.deferralsToldMax + 1)
+  goingOn(away, 'yahoo')
+  expect(names()).not.toContain('yahoo')
+  attempt(sent, 'dead0.example')
+  expect(told.at(-1)).toMatchObject({ provider: 'dead0.example', words: 'It takes mail again.' })
+  goingOn(away, 'apple')
+  expect(names().at(-1)).toBe('apple')
+})
+
+test('what began long ago is told anew where nothing was heard meanwhile, and goes on where each try comes late', () => {
+  const { told, attempt, pass } = watched()
+  for (let n = 0; n < limits.deferralsLeast; n++) {
+    attempt(away)
+    pass(limits.deferralsForgottenMs)
+  }
+  expect(told).toMatchObject([{ provider: 'google', attempts: limits.deferralsLeast }])
+  pass(1)
+  for (let n = 1; n < limits.deferralsLeast; n++) attempt(away)
+  pass(limits.deferralsToldAfterMs)
+  expect(told).toHaveLength(1)
+  attempt(away)
+  expect(told.slice(1)).toMatchObject([{ provider: 'google', attempts: limits.deferralsLeast, minutes: 10 }])
+})
+
+test('of more hosts than are known those are forgotten that were silent first, and no others', () => {
+  const { told, attempt, pass } = watched()
+  for (let n = 1; n < limits.deferralsLeast; n++) for (const who of ['first', 'second']) attempt(away, who)
+  for (let n = 1; n < limits.providersKnownMax; n++) attempt(away, `p${n}`)
+  pass(limits.deferralsToldAfterMs)
+  attempt(away, 'second')
+  attempt(away, 'first')
+  expect(told.map(({ provider }) => provider)).toEqual(['second'])
+})
+
+test('a provider that takes mail has been found by the name servers, and so has one that puts it off', () => {
+  const { told, attempt, pass } = watched()
+  const unresolved: Facts = { phase: 'route', trouble: 'dns_failure' }
+  for (const found of [sent, notNow, { phase: 'route', trouble: 'nxdomain' }] as const) {
+    for (let n = 1; n < limits.deferralsLeast; n++) attempt(unresolved, '', 'mx', `d${n}.test`)
+    pass(limits.deferralsToldAfterMs)
+    attempt(found, found.phase === 'route' ? '' : 'google')
+    attempt(unresolved, '')
+  }
+  expect(told).toEqual([])
+})

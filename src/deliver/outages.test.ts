@@ -8,7 +8,8 @@ function looks(outages: ReturnType<typeof makeOutages>, from: number, many: numb
 }
 
 test('whoever starts waits one lease with what is armed, and then believes every lease', () => {
-  expect(looks(makeOutages(leaseMs), 0, 6)).toEqual(['unarmed', 'unarmed', 'unarmed', 'unarmed', 'all', 'all'])
+  const expected = ['unarmed', 'unarmed', 'unarmed', 'unarmed', 'all', 'all']
+  for (const at of [0, Date.now()]) expect(looks(makeOutages(leaseMs), at, 6)).toEqual(expected)
 })
 
 test.each([
@@ -38,5 +39,6 @@ test('an outage within the wait begins it anew', () => {
 test('a look that comes late, and no later than a living holder can bear, is no outage', () => {
   const outages = makeOutages(leaseMs)
   looks(outages, 0, 8)
-  expect(outages.heard((7 * leaseMs) / 4 + 600)).toBe('all')
+  const late = (7 * leaseMs) / 4 + 600
+  expect([outages.heard(late), outages.heard(late)]).toEqual(['all', 'all'])
 })

@@ -20,6 +20,20 @@ test('the largest body of the owner that holds most gives way, once, and holds n
   expect([gone, room.heldBytes]).toEqual([['a2', 'b1'], 20])
 })
 
+test('nobody gives way while all have room; of equals it is who has been there for longest', () => {
+  const { room, gone, body } = roomOf(100)
+  const [a1, a2, b1] = ['a1', 'a2', 'b1'].map(body) as [SlowTransfer, SlowTransfer, SlowTransfer]
+  for (const [each, bytes] of [
+    [a1, 25],
+    [a2, 25],
+    [b1, 50],
+  ] as const)
+    room.hold(each, bytes)
+  expect([gone, room.heldBytes]).toEqual([[], 100])
+  room.hold(body('c1'), 1)
+  expect([gone, room.heldBytes]).toEqual([['a1'], 76])
+})
+
 test('whatever comes, no more is held than there is room for, and a body below its part of it never gives way', () => {
   const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 19 }), fc.integer({ min: 0, max: 60 })), { maxLength: 100 })
   fc.assert(

@@ -392,23 +392,41 @@ describe('finish', () => {
   })
 
   test('what waits as its claim has left it can be made due, and gets its try back, once; nothing else can', async () => {
-    const [waits, other, held, armed] = await world.claimed(sender, [
+    const [waits, other, strange, untried, held, armed] = await world.claimed(sender, [
       { attempts: 3 },
       { attempts: 3 },
+      { attempts: 3 },
+      { attempts: 1 },
       {},
       { armed: true },
     ])
-    const claims = [waits, other, held, armed] as Armable[]
-    for (const claim of claims.slice(0, 2)) await recorder.finish(ending(claim, 'retrying', { delayMs: 60_000 }))
+    const claims = [waits, other, strange, untried, held, armed] as Armable[]
+    for (const claim of claims.slice(0, 4))
+      await recorder.finish(ending(claim, 'retrying', { delayMs: 60_000, usesTry: claim !== untried }))
     const lately = { ...(other as Armable), epoch: 2 }
-    const asked = claims.map((claim) => (claim === other ? lately : claim))
+    const restored = { ...(strange as Armable), token: '7' }
+    const asked = claims.map((claim) => (claim === other ? lately : claim === strange ? restored : claim))
     expect([...(await hastenPutOff(world.db, asked))]).toEqual([waits?.id])
     expect([...(await hastenPutOff(world.db, asked))]).toEqual([])
     expect(await queueRow(waits as Armable)).toMatchObject({ status: 'retrying', attempts: 2, due_in: 0 })
-    expect(await queueRow(other as Armable)).toMatchObject({ status: 'retrying', attempts: 3, due_in: 60 })
+    for (const claim of [other, strange] as Armable[])
+      expect(await queueRow(claim)).toMatchObject({ status: 'retrying', attempts: 3, due_in: 60 })
+    expect(await queueRow(untried as Armable)).toMatchObject({ status: 'retrying', attempts: 0, due_in: 60 })
     expect(await queueRow(held as Armable)).toMatchObject({ status: 'sending', armed_epoch: null })
     expect(await queueRow(armed as Armable)).toMatchObject({ status: 'sending', armed_epoch: 1 })
-    await world.db.run('delete from outbound where message_id = any ($1)', [[waits?.id, other?.id]]) // they would come between others later
+    // they would come between others later
+    await world.db.run('delete from outbound where message_id = any ($1)', [claims.slice(0, 4).map(({ id }) => id)])
+  })
+
+  test('what is made due waits for nobody who has a message of it locked: that one keeps to the schedule', async () => {
+    const claims = await world.claimed(sender, [{ attempts: 3 }, { attempts: 3 }])
+    const [locked, free] = claims as [Armable, Armable]
+    for (const claim of claims) await recorder.finish(ending(claim, 'retrying', { delayMs: 60_000 }))
+    await world.db.transaction(async (tx) => {
+      await tx.run('select from outbound where message_id = $1 for update', [locked.id])
+      expect([...(await hastenPutOff(world.db, claims))]).toEqual([free.id])
+    })
+    await world.db.run('delete from outbound where message_id = any ($1)', [claims.map(({ id }) => id)])
   })
 
   test('an armed claim without proof cannot be tried again, and its neighbours are not hurt', async () => {
