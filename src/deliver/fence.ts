@@ -3,6 +3,7 @@
 // so that work under way is given up at once, and so that the operator is told.
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Log } from '../base/log.ts'
+import { limits } from '../config.ts'
 import { causeOfStop } from '../domain/delivery-stop.ts'
 import type { Ask } from '../store/database.ts'
 import {
