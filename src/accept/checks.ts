@@ -1,5 +1,5 @@
-// What the database knows about a submission, and what follows from it. The list is the precedence of refusals (decisions D): the first that
-// objects answers. Used twice with the same facts: before the malware scan, and on the answer of the admission itself.
+// What follows from what the database knows about a submission. The order of the list is the precedence of refusals (decisions D): the first check that
+// objects decides. Used twice with the same facts: before the malware scan, and on the answer of the admission itself.
 import type { Refusal } from '../domain/refusal.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { QuotaState, Submission } from '../domain/submission.ts'

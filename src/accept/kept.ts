@@ -2,7 +2,7 @@
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { AcceptTools } from './accept.ts'
 
-/** Whether it is there, and kept as durably as what was answered: a row that can be read may lack its synchronous standby yet. */
+/** Whether it is there, and as durable as an accepted message must be: a row that can be read may not have reached the synchronous standby yet. */
 export async function isKept(
   { readRecord, commitSomething }: Pick<AcceptTools, 'readRecord' | 'commitSomething'>,
   workspace: WorkspaceId,

@@ -1,4 +1,4 @@
-// Who is nobody's recipient, on both ways in, before the database is asked.
+// Which recipients nobody may write to, on both ways in; asked before the database is.
 import { refuse, type Refusal } from '../domain/refusal.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import { readToken } from '../mail/return-path.ts'

@@ -1,5 +1,5 @@
-// A look at what has come before saying that nothing came. Timers come before sockets: a process that stood still (stopped, paused with its container, out
-// of memory) wakes up with its time limits over, and what others have answered meanwhile lies in the kernel, unread.
+// A look at what has come, before saying that nothing came. Timers run before sockets: a process that stood still (stopped, paused with its container, out
+// of memory) wakes up with its time limits over, while the answers lie unread in the kernel.
 
 /** Resolves after the event loop has looked at every socket once more. */
 export function afterPoll(): Promise<void> {

@@ -5,7 +5,7 @@ import { Tally } from './tally.ts'
 
 /** Callers that are few share one statement, also where statements take turns (`BatchLimits.takingTurns`): two small ones cost more than one. */
 const fewRows = 16
-/** How slowly callers who no longer come are forgotten, with each statement: seventy later half of them are. */
+/** How slowly callers who no longer come are forgotten, statement by statement: after seventy, half of them are. */
 const callersKept = 0.99
 
 export interface BatchLimits {

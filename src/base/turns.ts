@@ -1,5 +1,5 @@
-// Turns at something of which there is little, by owner: so many at once, of one owner so many, and those who wait come in by turns of the
-// owners. On whose behalf work is done goes along with it, so that what is deep below need not be told.
+// Turns at something scarce: so many at once, so many of them for one owner, and owners who wait come in by turns. The owner goes along with the work
+// (AsyncLocalStorage), so that code deep below need not be told.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Line } from './line.ts'
 import { Tally } from './tally.ts'
@@ -32,7 +32,7 @@ export function turns({ most, share, waitMs }: TurnLimits): Turns {
   const mayEnter = (owner: string) => inside.total < most && (owner === '' || inside.of(owner) < share)
   const leave = (owner: string) => {
     inside.take(owner)
-    // Of those who wait, one more may come in at most.
+    // At most one of those who wait can come in now.
     line.next(mayEnter)?.()
   }
   const wait = (owner: string, signal: AbortSignal | undefined) =>
@@ -67,7 +67,7 @@ export function turns({ most, share, waitMs }: TurnLimits): Turns {
 
 const givenUp = 'given up before its turn came'
 
-/** A turn for this owner. Who waits in vain hears `late` in place of `TurnTooLate`. */
+/** A turn for this owner. A wait in vain ends with `late` in place of `TurnTooLate`. */
 export async function turnFor(
   owner: string,
   turn: Turns,

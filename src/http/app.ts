@@ -61,7 +61,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     trustProxy: options.trustProxy.length > 0 ? oneOf(options.trustProxy) : false,
     genReqId: nextId,
     requestTimeout: limits.requestMs,
-    // Who does not read its answer would else keep it, and a place, for as long as it likes.
+    // Otherwise a client that does not read its answer keeps it, and a place, for as long as it likes.
     connectionTimeout: limits.silentConnectionMs,
     keepAliveTimeout: limits.keepAliveMs,
     return503OnClosing: false,
@@ -91,10 +91,10 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     },
   })
   app.server.maxConnections = limits.httpConnectionsMax
-  // Who has sent all that they will and says so (a half-closed connection) still wants to hear whether their mail was accepted. Node has no public
-  // name for this either.
+  // A client that has said everything and closes its side (a half-closed connection) still wants to hear whether its mail was accepted. Node has no
+  // public name for this.
   Object.assign(app.server, { httpAllowHalfOpen: true })
-  // Whatever runs on this machine may be a proxy that nobody named.
+  // Anything on this machine may be a proxy that nobody named in the settings.
   const proxies = ['127.0.0.0/8', '::1', ...options.trustProxy]
   boundConnections(app.server, limits.httpConnectionsPerAddressMax, proxies)
   const mayCome = boundRequests(limits.httpConnectionsPerAddressMax)
@@ -133,14 +133,14 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   const holdAnswer = boundAnswers(limits.unreadAnswersBytesMax)
   app.addHook('onSend', (request, reply, payload, done) => {
     holdAnswer(request, reply, payload)
-    // Of requests that began before the stop; Fastify says it to those that come after.
+    // For requests that began before the stop; Fastify says it to later ones.
     if (stopping) reply.header('connection', 'close')
     done()
   })
 
   app.addHook('preClose', (done) => {
     stopping = true
-    // Whoever waits for room would wait for longer than a stop does.
+    // Waiting for room may take longer than a stop may.
     for (const { large } of Object.values(rooms)) large.close()
     done()
   })

@@ -42,7 +42,7 @@ const lacking = (scope: Scope, role: string): Refusal =>
 
 export type Entrance = (request: FastifyRequest) => Promise<Caller | Refusal>
 
-/** Why this caller, whom it let in before, may not go on. */
+/** Why a caller that was let in before may not go on. */
 export async function whyNoLonger(
   enter: Entrance,
   request: FastifyRequest,
@@ -50,7 +50,7 @@ export async function whyNoLonger(
 ): Promise<Refusal | undefined> {
   const now = await enter(request)
   if (isRefusal(now)) return now
-  // Who named no workspace was let into their only one, and that may be another by now.
+  // A person who named no workspace was let into their only one, which may be another by now.
   return now.by?.workspaceId === by?.workspaceId ? undefined : noMember
 }
 

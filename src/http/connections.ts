@@ -1,4 +1,4 @@
-// How much one caller's address may hold: without that one machine takes all the connections that there are, and needs no key for it.
+// How much one caller's address may hold: otherwise one machine could take every connection that there is, without any key.
 import type { Server, Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { among, sourceOf } from '../base/networks.ts'
@@ -18,7 +18,7 @@ export function boundConnections(server: Server, most: number, free: readonly st
   })
 }
 
-/** Who comes through a proxy has no connection of their own here: their requests under way are what takes its connections. False: no more. */
+/** A caller behind a proxy has no connection of its own here: its requests under way take the proxy's. False: no more. */
 export function boundRequests(most: number): (request: FastifyRequest, reply: FastifyReply) => boolean {
   const take = places(most)
   return (request, reply) => {

@@ -22,7 +22,7 @@ import type { Feeds } from '../feeds/feeds.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { refusals, retryAfterSeconds } from './refusals.ts'
 
-/** A refusal for a used-up quota tells the state of its windows. */
+/** A refusal because a quota is used up tells the state of its windows. */
 export type QuotaRefusal = Refusal & { readonly quota?: readonly QuotaState[] }
 
 /** What an owner does with the webhook endpoint (webhooks/desk.ts). `actor` is who did it, for the audit log. */
@@ -179,10 +179,9 @@ function hasUnreadBody(request: FastifyRequest): boolean {
 }
 
 /**
- * Writes the whole answer, then lets the rest of the body run into the void while it comes, within bounds, before the connection closes:
- * closing at once would reset the connection under a caller that is still sending, and the answer would be lost with
- * it. Many callers read nothing before they have sent everything, also of those that first asked whether they may (`Expect`): they have heard that
- * they may, or have waited for a second and gone on (RFC 9110 10.1.1).
+ * Writes the whole answer, then throws away the rest of the body as it comes, within bounds, before the connection closes. Closing at once would reset
+ * it under a caller that is still sending, and the answer would be lost. Many callers read nothing before they have sent everything, even some that
+ * asked first whether they may (`Expect`): they were told to go on, or went on after a second (RFC 9110 10.1.1).
  */
 function answerUnread(request: FastifyRequest, reply: FastifyReply, status: number, body: string): FastifyReply {
   reply.hijack()

@@ -103,11 +103,11 @@ export function makeDesk(tools: {
           ? { value: undefined, done: () => undefined }
           : await bodyOf(request, reply, ...roomsFor(request, entered), bytesMax)
       if (isRefusal(body)) return body
-      // A large one keeps its room until it is answered: an import is held for as long as its rows are written.
+      // A large body keeps its room until the answer: an import is held in memory while its rows are written.
       try {
         const value = readShape === undefined ? body : readShape(body.value)
         if (isRefusal(value)) return value
-        // A body can be held back for minutes: who was removed meanwhile, or whose key was revoked, may do no more.
+        // A body can be held back for minutes: by then the caller may have been removed, or the key revoked.
         const caller = readShape === undefined ? entered : await enter(request)
         if (isRefusal(caller)) return caller
         const ask = {
@@ -161,11 +161,11 @@ export function makeDesk(tools: {
 
 const isKnown = ({ by, holder }: Caller): boolean => by !== undefined || holder !== undefined
 
-/** Whose share of what there is little of a request takes: a workspace's, a person's, or that of a stranger's address. */
+/** Whose share of scarce things a request takes: a workspace's, a person's, or that of a stranger's address. */
 const ownerOf = (request: FastifyRequest, { by, holder }: Caller): string =>
   by?.workspaceId ?? holder?.userId ?? sourceOf(callerAddress(request))
 
-/** In place of a stream that nobody takes: Fastify reads what it is given to its end, also when whoever asked has long gone. */
+/** In place of a stream that nobody reads: Fastify would read it to its end, even when the caller has long gone. */
 function unread(answer: Readable): Readable {
   answer.destroy()
   return Readable.from([])

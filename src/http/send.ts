@@ -80,7 +80,7 @@ async function send(
     const answer: Accepted | QuotaRefusal = isRefusal(submission) ? submission : await face.doors.accept(submission)
     if (isRefusal(answer))
       return refused(face, request, reply, answer, isRefusal(submission) ? undefined : submission.recipient.domain)
-    // It is in the database now, and nobody reads these bytes again.
+    // It is in the database now; nobody reads these bytes again.
     if (heldBytes > 0 && !isRefusal(submission)) for (const { bytes } of submission.attachments) release(bytes)
     if (answer.replayed) reply.header('idempotent-replayed', 'true')
     if (answer.quota.length > 0) reply.headers(rateLimitHeaders(answer.quota))
@@ -91,7 +91,7 @@ async function send(
   }
 }
 
-/** Whoever holds back the body may not send any more when it comes: a key that was revoked since, a workspace that was blocked. */
+/** Why a caller whose body took long to come may not send any more: the key was revoked meanwhile, or the workspace blocked. */
 async function endedMeanwhile(enter: Gate, request: FastifyRequest): Promise<Refusal | undefined> {
   if (performance.now() - request.beganAt < limits.bodyAtOnceMs) return undefined
   const principal = await enter(request)

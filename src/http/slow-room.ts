@@ -1,6 +1,6 @@
-// The memory of small bodies that do not come at once, counted by what has come: what is only declared costs nobody anything. Nobody waits here,
-// for a body that waits holds what it has. Beyond the bound the largest body of the owner that holds most gives way: so who holds little is sent
-// away for nobody, however many others hold theirs back (decision 0075).
+// The memory of small bodies that come slowly, counted by what has come so far: what is only declared costs nothing. Nobody waits here, for a body that
+// waits still holds what it has. Beyond the bound, the largest body of the owner who holds most gives way: so whoever holds little is never sent away,
+// however many others hold theirs back (decision 0075).
 
 /** A body that comes slowly, or an answer that is read slowly (unread-answers.ts). */
 export interface SlowTransfer {

@@ -1,5 +1,5 @@
-// The memory of answers that are made and not read yet. One may have 31 MB, and whoever reads none would have one here for each request of each of their
-// connections, for as long as a connection may be silent.
+// The memory of answers that are made and not read yet. One may have 31 MB, and a client that reads none would keep one here for each request of each of
+// its connections, for as long as a connection may be silent.
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
@@ -7,7 +7,7 @@ import { SlowRoom, type SlowTransfer } from './slow-room.ts'
 
 /**
  * Notes each answer that is made for somebody, until it is taken. Beyond `bytesMax` the largest of the owner that holds most is given up with its
- * connection (decision 0075), so that who holds little loses none. Strangers are given nothing large that is made for them alone.
+ * connection (decision 0075), so that whoever holds little loses none. Strangers get nothing large that is made for them alone.
  */
 export function boundAnswers(
   bytesMax: number,

@@ -104,7 +104,7 @@ export class SmtpConnection implements Wire {
     this.#plain.destroy()
   }
 
-  /** Cuts whoever overstays one of the limits of time. */
+  /** Cuts off a peer that has exceeded a time limit. */
   sweep(now: number): void {
     const { idleMs, sessionMs, handshakeMs, closeMs } = this.#parts.limits
     if (this.#closingSince !== undefined) {
@@ -147,7 +147,7 @@ export class SmtpConnection implements Wire {
     this.#socket.resume() // a proxy's word was read before
   }
 
-  /** Reads on only while the session keeps up with its input and the peer with our replies. */
+  /** Reads on only while the session keeps up with its input, and the peer with our replies. */
   #balance(): void {
     const { heldInputBytesMax, unsentRepliesBytesMax } = this.#parts.limits
     const full = this.#session.heldBytes > heldInputBytesMax || this.#socket.writableLength > unsentRepliesBytesMax

@@ -11,10 +11,10 @@ const lineEnd = Buffer.from('\r\n')
 
 /** Smaller pieces are gathered in blocks of this size, or a client of one-byte packets would cost a hundred times its bytes. */
 const blockBytes = 4096
-/** What is large is gathered in these: the allocator gives them back whole, and would keep what pieces of 16 KB have taken. */
+/** Large content is gathered in these: the allocator returns them to the system whole, and would keep the memory of 16 KB pieces. */
 const largeBlockBytes = 1024 * 1024
 
-/** What of a message has come so far. Too much, or a spoiled one, is counted and not kept. */
+/** As much of a message as has come so far. What is too large or spoiled is counted, but not kept. */
 export class Content implements Holder {
   readonly #bytesMax: number
   readonly #room: ContentRoom

@@ -1,6 +1,6 @@
 // The bounce mailbox: a receiving SMTP server for return paths that we wrote, for the complaint address and for postmaster, and for
-// nothing else (attacks T12). Never a relay; never answers mail with mail. A report is committed before its 250. Whoever tries addresses that are none
-// of ours has to wait.
+// nothing else (attacks T12). Never a relay; never answers mail with mail. A report is committed before its 250. Whoever keeps trying addresses
+// that are not ours has to wait.
 import { limits } from '../config.ts'
 import { sourceOf } from '../base/networks.ts'
 import type { Log } from '../base/log.ts'
@@ -83,7 +83,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
   })
 }
 
-/** How many a network has tried, forgotten together when their time is over. Bounded: who comes when it is full waits with the others. */
+/** How many a network has tried; all counts are forgotten together after a while. Bounded: when it is full, a new network has to wait like the others. */
 export class UnknownAddressees {
   readonly #now: () => number
   #counts = new Map<string, number>()

@@ -101,12 +101,12 @@ class SubmissionPolicy implements Policy {
   async auth(user: string, password: string): Promise<Reply> {
     const submitter = await this.#tools.doors.login(user, password)
     if (submitter === undefined) {
-      // Whence it came: operators look for the program whose login fails, and ban who guesses. Never the name, which may be a password in the wrong field.
+      // Where it came from: operators look for the program whose login fails, and ban those who guess. Never the name: it may be a password in the wrong field.
       this.#tools.log.refused({ source: 'smtp', code: 'invalid_api_key', client: this.#address })
       await this.#tools.guesses.slow(this.#address, `user ${user}`)
       return replies.authRefused
     }
-    // It has gone meanwhile, and nobody would give its place back.
+    // The session has ended meanwhile, and nobody would give its place back.
     if (this.#over) return crowded
     if (this.#perCredential.of(submitter.credentialId) >= limits.submissionSessionsPerCredentialMax) return crowded
     this.#perCredential.add(submitter.credentialId)
@@ -189,7 +189,7 @@ class SubmissionPolicy implements Policy {
     return { code: 250, enhanced: '2.0.0', text: acceptedAs(answer.ids) }
   }
 
-  /** Where nobody has logged in, nobody could be told; of what is 4yz one is our own trouble. */
+  /** Where nobody has logged in, there is nobody to tell; among the 4yz replies only a lack of room is our own trouble. */
   refused(reply: Reply, recipients: readonly string[], from: string | undefined): void {
     const { code, text } = reply
     if (this.#submitter === undefined) return
@@ -253,7 +253,7 @@ class SubmissionPolicy implements Policy {
 
 /**
  * All ids: one in a line, or where they are many as many as its 512 octets hold (RFC 5321 4.5.3.1.5). Exim has room for 4,096 octets of a reply, msmtp for 50
- * lines. To who cannot read our yes it is none, and a mail server hands the mail in again, for days.
+ * lines. A client that cannot read our yes takes it for none, and a mail server then hands the mail in again, for days.
  */
 function acceptedAs(ids: readonly string[]): string {
   const inLine = ids.length <= linesRead ? 1 : idsInLine

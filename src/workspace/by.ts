@@ -44,8 +44,8 @@ export function audited<T>(
 }
 
 /**
- * Locks the members, and tells what whoever was let in may do now, and when the key that acts ends: since then it may have been revoked, and a person have
- * been removed, or got another role. Throws where that is less than `scope`.
+ * Locks the members, and says what the caller may do now and when their key ends: since they were let in, the key may have been revoked, or the person
+ * removed or given another role. Throws where they no longer have `scope`.
  */
 export async function stillBy(
   tx: Db,

@@ -103,7 +103,7 @@ async function insertNewDomain(
   return presentDomain(row, hostname)
 }
 
-/** Where nobody else waits for the connection. */
+/** In one go, where nobody else waits for the connection meanwhile. */
 export async function addDomain(
   tools: Tools,
   workspace: WorkspaceId,
@@ -126,7 +126,7 @@ export async function addDomainFor(
     by,
     'domain.added',
     async (tx) => {
-      // One at a time, or those who come together would all find room for one more.
+      // One at a time: several that come together would all find room for one more.
       await lockMembers(tx, by.workspaceId)
       await roomForDomain(tx, by.workspaceId)
       return insertNewDomain({ db: tx, hostname }, by.workspaceId, made, vouched)
@@ -208,7 +208,7 @@ export async function endEd25519For(
   return domain
 }
 
-/** A domain that an operator vouched for keeps its state, and is checked like any other from now on. */
+/** The operator's word is taken back: the domain keeps its state, and is checked like any other from now on. */
 export function unvouchDomain({ db, hostname }: Pick<Tools, 'db' | 'hostname'>, by: By, id: string): Promise<Domain> {
   return audited(
     db,

@@ -29,7 +29,7 @@ export interface ApiKey extends Term {
   readonly scopes: readonly string[]
 }
 
-/** What is left of a key behind its end: made by it, or by what it made. */
+/** A key that has ended, and what outlives it: made by it, or by what it made. */
 export interface RevokedKey extends ApiKey {
   readonly stillValid?: readonly MadeRow[]
 }
@@ -95,7 +95,7 @@ export function createKeyFor(
   )
 }
 
-/** A key ends at the latest when the key that makes it does: else whoever has it for a day has it for ever. */
+/** A key ends no later than the key that makes it: otherwise whoever holds that one for a day would hold a key for ever. */
 function withinItsMaker(wish: KeyWish, end: Date | undefined): KeyWish {
   if (end === undefined) return wish
   if (wish.expiresAt !== undefined && wish.expiresAt > end)
@@ -106,7 +106,7 @@ function withinItsMaker(wish: KeyWish, end: Date | undefined): KeyWish {
   return { ...wish, expiresAt: wish.expiresAt ?? end }
 }
 
-/** What it has offered goes with it; what it has made stays, and is named. That is looked for behind the revocation: it may take long, or fail. */
+/** Invitations that it made go with it; keys and the like stay, and are named. Those are looked up after the commit: that may take long, or fail. */
 export async function revokeKeyFor({ db }: { readonly db: Db }, by: By, id: string): Promise<RevokedKey> {
   const key = await audited(
     db,

@@ -36,7 +36,7 @@ export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, n
     throw new Mistake(`"${text}" ${unsupportedForm(text) ?? 'is not an address, such as shop@example.org'}.`, {
       field: 'address',
     })
-  // RFC 5322 allows the character; who writes it here means all addresses of the domain.
+  // RFC 5322 allows the character, but whoever writes it here means all addresses of the domain.
   if (address.local.includes('*'))
     throw new Mistake(
       `A mailbox is one address: "${text}" would stand for that name with the "*" in it, and for no other. Add each address that you send from, such as hello@${address.domain}.`,
@@ -85,7 +85,7 @@ export function addMailboxFor(
     by,
     'mailbox.added',
     async (tx) => {
-      // One at a time, or those who come together would all find room for one more.
+      // One at a time: several that come together would all find room for one more.
       await lockMembers(tx, by.workspaceId)
       if ((await listMailboxRows(tx, by.workspaceId)).length >= limits.mailboxesPerWorkspaceMax)
         throw new Mistake(

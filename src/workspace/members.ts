@@ -77,7 +77,7 @@ export function changeMember(db: Db, by: By, userId: string, role: MemberRole): 
   )
 }
 
-/** Who may remove members may also leave. */
+/** Whoever may remove members may also leave. */
 export async function removeMember(db: Db, by: By, userId: string): Promise<void> {
   await audited(
     db,
@@ -186,8 +186,8 @@ export async function withdrawInvitation(db: Db, by: By, id: string): Promise<vo
 }
 
 /**
- * What somebody (`user:<id>` or `key:<id>`) has offered and could not offer any more: else who is to be removed, or holds a key that is to be revoked,
- * invites herself first, to another address.
+ * Withdraws the invitations that somebody (`user:<id>` or `key:<id>`) could no longer make. Otherwise whoever is about to be removed, or to lose a key,
+ * would first invite herself under another address.
  */
 export async function withdrawInvitationsOf(
   tx: Db,
@@ -218,7 +218,7 @@ export async function showInvitation(db: Db, token: string): Promise<InvitationS
   return { email, role, workspaceId, workspaceName, hasAccount }
 }
 
-/** The token proves the address. Who has an account is signed in with it; who has none chooses a password and has one then. */
+/** The token proves the address. Somebody with an account must be signed in to it; somebody without chooses a password and gets one. */
 export async function acceptInvitation(
   { db, people }: { readonly db: Db; readonly people: Pick<People, 'passwords' | 'welcome'> },
   token: string,
@@ -237,15 +237,15 @@ export async function acceptInvitation(
 
   const user = await db.transaction(async (tx) => {
     const { workspace_id, id } = await requireInvitation(tx, token)
-    // Who invites the same address meanwhile waits, and then finds a member.
+    // Whoever invites the same address meanwhile waits, and then finds a member.
     await lockMembers(tx, workspace_id)
-    // What is deleted counts: meanwhile it may have been withdrawn, or replaced.
+    // Only what is deleted here counts: it may have been withdrawn or replaced meanwhile.
     const row = await deleteInvitation(tx, workspace_id, id)
     if (row === undefined) throw noInvitation()
     const joined = known ?? (await newUser(tx, row.email, wish.name, passwordHash as string, false))
     await insertMember(tx, row.workspace_id, joined.id, row.role)
     const act = { actor: `user:${joined.id}`, target: row.email }
-    // A login is the installation's, and its log tells of each that is made, whoever makes it.
+    // A login belongs to the installation, whose log tells of every one that is made.
     if (known === undefined) await writeAudit(tx, { ...act, action: 'user.created', facts: { operator: false } })
     await writeAudit(tx, {
       ...act,
@@ -273,7 +273,7 @@ export async function newUser(
   return user satisfies UserRow
 }
 
-/** One that is still open would lead back in. */
+/** An open one would lead them back in. */
 async function withdrawInvitationTo(tx: Db, by: By, email: string): Promise<void> {
   const key = parseAddress(email)?.key
   const open = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.email_key === key)
@@ -293,7 +293,7 @@ function mayHandle(by: By, role: MemberRole): void {
   )
 }
 
-/** Asked behind the change, in its transaction: the members are locked. */
+/** To be asked after the change, in its transaction: the members are locked. */
 export async function keepsOwner(tx: Db, workspace: WorkspaceId): Promise<void> {
   if ((await countOwners(tx, workspace)) > 0) return
   throw new Mistake('A workspace keeps at least one owner; make somebody else an owner first.', { code: 'conflict' })

@@ -37,14 +37,14 @@ export const notThere = (what: string): Mistake =>
 export const noSuchMessage = (): Mistake =>
   new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
 
-/** What is there is only for a few at a time. */
+/** For what only a few may do at a time. */
 export const busy = (what: string): Mistake =>
   new Mistake(`${what} at this moment; try again in a few seconds.`, {
     code: 'service_unavailable',
     retryAfterSeconds: 3,
   })
 
-/** What a refusal says, where nobody but a mistake is heard. */
+/** A refusal, for those who listen to mistakes alone. */
 export const asMistake = ({ words, code }: Refusal): Mistake => new Mistake(words, { code })
 
 /** The id as the database wants it. */
@@ -81,7 +81,7 @@ export function parseName(text: string, what: string): string {
   return name
 }
 
-/** What a command takes for an id must name no other. */
+/** A command takes what looks like an id for one: a name must not. */
 export function parseWorkspaceName(text: string): string {
   const name = parseName(text, 'workspace')
   if (isUuid(name)) throw new Mistake('A workspace cannot be named like an id.', { field: 'name' })

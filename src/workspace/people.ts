@@ -93,7 +93,7 @@ export function makePeople(tools: PeopleTools) {
 
   /** A wrong guess: counted, written down, answered late. */
   const wrongGuess = async (name: string, user: UserRow | undefined, { address }: Origin): Promise<never> => {
-    // Beside each other: a refusal that took one more commit would tell who has an account.
+    // At the same time: a refusal that took one commit longer would tell who has an account.
     const [count] = await Promise.all([
       guesses.add(name),
       user !== undefined && writeAudit(db, { actor: `user:${user.id}`, action: 'session.refused', facts: { address } }),
@@ -122,7 +122,7 @@ export function makePeople(tools: PeopleTools) {
         'Too many wrong passwords for this account; wait a minute, or sign in where you were signed in before.',
         { code: 'too_many_attempts', retryAfterSeconds: 60 },
       )
-    // A new password, and with it a new device, may be had by a link as often as one likes: that must bring no more guesses at the code.
+    // A link brings a new password, and with it a new device, as often as one likes; it must not bring more guesses at the code.
     return { name, codesOf: proof === 'signed_in' ? name : account, isKnown }
   }
 
@@ -132,7 +132,7 @@ export function makePeople(tools: PeopleTools) {
     device: makeDevice(vault, user, 'signed_in'),
   })
 
-  /** The person behind a session, after another look at the password: for what a stolen cookie must not be enough for. */
+  /** The person behind a session, after another look at the password: for what a stolen cookie must not be enough to do. */
   const proved = async (holder: Holder, password: string): Promise<UserRow> => {
     const user = await userById(db, holder.userId)
     const name = `session ${holder.userId}`
@@ -166,7 +166,7 @@ export function makePeople(tools: PeopleTools) {
             code: 'second_factor_required',
             field: 'code',
           })
-        // Whoever comes this far knows the password: the few digits that are left are what has to last.
+        // Whoever comes this far knows the password: only a few digits are left to guess.
         const codes = `code ${codesOf}`
         if ((await guesses.count(codes, limits.codeGuessForgottenMs)) > limits.codeGuessesMax)
           throw new Mistake(
@@ -215,13 +215,13 @@ export function makePeople(tools: PeopleTools) {
       )
     },
 
-    /** The device on which it was chosen: the old password's are worthless, and strangers who go on guessing would keep everybody else out. */
+    /** Returns a new device for the browser in use: those of the old password are worthless, and strangers who go on guessing would lock the person out. */
     changePassword: async (holder: Holder, before: string, after: string): Promise<string> => {
       const user = await proved(holder, before)
       const hash = await passwords.hash(after, user.email, 'newPassword')
       const by = { actor: `user:${user.id}` }
       await audited(db, by, 'password.changed', async (tx) => {
-        // Hashing takes long, and there may be a line: who has reset it meanwhile, because somebody knew it, keeps the new one.
+        // Hashing takes long, and may have to wait: somebody who reset the password meanwhile, because it was known, keeps the new one.
         if (!(await replacePasswordHash(tx, user.id, user.password_hash, hash))) throw changedMeanwhile()
         await endWhatPasswordOpened(tx, user, holder.sessionId)
       })
@@ -233,7 +233,7 @@ export function makePeople(tools: PeopleTools) {
       await guesses.forget(`confirm ${holder.userId}`)
       return begun
     },
-    /** A secret that was begun and left waits for its first code: with a stolen cookie alone a million guesses would put it in force, and give the recovery codes. */
+    /** Bounded: with a stolen cookie alone, a million guesses would confirm a secret that was begun and abandoned, and show the recovery codes. */
     confirmTwoFactor: async (holder: Holder, code: string): Promise<string[]> => {
       const name = `confirm ${holder.userId}`
       // Counted before it is looked at: thousands may come at once.

@@ -1,5 +1,5 @@
 // SMTP credentials (decisions F): made, listed and revoked. The username is visible, the password is random, shown once, and kept as a
-// keyed SHA-256; it needs no slow hash, and none may block the server. Who holds one is asked by every session (submitters.ts).
+// keyed SHA-256; a slow hash is not needed, and must not block the server. Who holds one is asked by every session (submitters.ts).
 import { createHmac, randomBytes, randomUUIDv7 } from 'node:crypto'
 import { makePassword, type Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
@@ -51,7 +51,7 @@ export async function createSmtpCredential(
   return { ...presentCredential(row), password }
 }
 
-/** A credential sends mail: nobody makes one who may not send. It ends with the key that makes it, as a key does. */
+/** A credential sends mail, so only somebody who may send makes one. Like a key, it ends with the key that makes it. */
 export function createCredentialFor({ db, vault }: { readonly db: Db; readonly vault: Vault }, by: By, name: string) {
   return audited(
     db,

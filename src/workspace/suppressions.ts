@@ -50,7 +50,7 @@ export async function addSuppression(
   return presentSuppression(row)
 }
 
-/** How many a workspace has is counted now and then: whoever has very many adds some more before the count is felt. */
+/** How many a workspace has is counted only now and then: one with very many can add some more before it is noticed. */
 export function suppressing(
   { db }: { readonly db: Db },
   most: number = limits.suppressionsPerWorkspaceMax,
@@ -142,7 +142,7 @@ export async function* listSuppressions(
   let after = ''
   for (;;) {
     if (after !== '') await mayGoOn()
-    // Said with each page: an export is read by whoever sends it, when the request that asked for it has been let go.
+    // For each page anew: an export is read after its request has been answered, in whatever context the stream is pulled.
     const rows = await doneFor(workspace, () => pageSuppressions(db, workspace, after, limits.suppressionImportRows))
     for (const row of rows) yield presentSuppression(row)
     const last = rows.at(-1)
