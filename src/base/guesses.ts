@@ -2,10 +2,11 @@
 // refusal later, and nobody else's; what is right is never slowed. Bounded in addresses and in refusals held back at the same time.
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../config.ts'
+import { BoundedMap } from './bounded-map.ts'
 import { sourceOf } from './networks.ts'
 
 export class Guesses {
-  readonly #failures = new Map<string, { count: number; at: number }>()
+  readonly #failures = new BoundedMap<string, { count: number; at: number }>(limits.guessersMax)
   readonly #now: () => number
   #held = 0
 
@@ -24,12 +25,7 @@ export class Guesses {
     // Half of what there was is forgotten per `guessForgottenMs`.
     const kept = before === undefined ? 0 : before.count * 0.5 ** ((now - before.at) / limits.guessForgottenMs)
     const count = Math.min(kept + 1, 1_000)
-    this.#failures.delete(source) // set again, so that the map is in order of the latest failure
     this.#failures.set(source, { count, at: now })
-    if (this.#failures.size > limits.guessersMax) {
-      const [oldest] = this.#failures.keys()
-      if (oldest !== undefined) this.#failures.delete(oldest)
-    }
     return guessDelayMs(count)
   }
 

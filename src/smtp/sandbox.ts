@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { limits } from '../config.ts'
+import { BoundedMap } from '../base/bounded-map.ts'
 import type { Log } from '../base/log.ts'
 import { simulatorDomain } from '../domain/simulator.ts'
 import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
@@ -48,7 +49,7 @@ export function sandboxServer({
   slowMs = slowReplyMs,
   stopMs = limits.smtpStopMs,
 }: SandboxOptions): SmtpServer {
-  const deferrals = new Deferrals(limits.sandboxDeferredMax)
+  const deferrals = new Deferrals()
   const nextQueueId = queueIds()
 
   const receive = async (content: Buffer, envelope: Envelope, client: Client): Promise<Answer> => {
@@ -103,26 +104,15 @@ export function sandboxServer({
  * seen at the final dot: so that is where `deferred@` says 451.
  */
 class Deferrals {
-  readonly #counts = new Map<string, number>()
-  readonly #messagesMax: number
-
-  constructor(messagesMax: number) {
-    this.#messagesMax = messagesMax
-  }
+  readonly #counts = new BoundedMap<string, number>(limits.sandboxDeferredMax)
 
   isDue(envelope: Envelope, content: Buffer): boolean {
     const key = [envelope.from, messageIdOf(content), ...envelope.recipients].join('\n')
     const count = this.#counts.get(key) ?? 0
-    this.#counts.delete(key)
-    if (count >= deferralsPerMessage) return false
-    this.#counts.set(key, count + 1)
-    // Oldest first: a Map keeps the order in which its keys came.
-    if (this.#counts.size > this.#messagesMax)
-      for (const oldest of this.#counts.keys()) {
-        this.#counts.delete(oldest)
-        break
-      }
-    return true
+    const isDue = count < deferralsPerMessage
+    if (isDue) this.#counts.set(key, count + 1)
+    else this.#counts.delete(key)
+    return isDue
   }
 }
 

@@ -1,6 +1,7 @@
 // What the database says of those who come in, remembered for less than a second from the start of its question, bounded, and forgotten at once when
 // anything that it depends on changes: so a revoked key or credential is refused on every node (decisions H). Only what exists is remembered: names are
 // guessed. Whoever asks at the same time shares one question.
+import { BoundedMap } from '../base/bounded-map.ts'
 import { limits } from '../config.ts'
 
 interface Asked<Value> {
@@ -9,16 +10,15 @@ interface Asked<Value> {
 }
 
 export class RememberedAccess<Value> {
-  readonly #most: number
   readonly #goodForMs: (value: Value) => number
   /** `until` on the clock of `performance.now()`. */
-  readonly #values = new Map<string, { readonly value: Value; readonly until: number }>()
+  readonly #values: BoundedMap<string, { readonly value: Value; readonly until: number }>
   readonly #asked = new Map<string, Asked<Value>>()
   /** Changes of access so far: what was asked before one is not remembered after it. */
   #changes = 0
 
   constructor(most: number, goodForMs: (value: Value) => number) {
-    this.#most = most
+    this.#values = new BoundedMap(most)
     this.#goodForMs = goodForMs
   }
 
@@ -51,7 +51,6 @@ export class RememberedAccess<Value> {
     // From the start of the question: how old its answer is by now, nobody knows better.
     const until = since + Math.min(limits.principalCacheMs, this.#goodForMs(value))
     this.#values.set(name, { value, until })
-    if (this.#values.size > this.#most) this.#values.delete(this.#values.keys().next().value as string)
     return value
   }
 }

@@ -2,6 +2,7 @@
 // again and decides. So the whole list of such a workspace is remembered for less than a second, where it is not too long. Whoever asks
 // seldom gets the database's own answer, and so does whoever asks for a name on the list: a removal is felt at once.
 import { Batch } from '../base/batch.ts'
+import { BoundedMap } from '../base/bounded-map.ts'
 import { remembered } from '../base/remembered.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -29,14 +30,12 @@ export function suppressionLookUp(
     most: limits.suppressionAskersMax,
     now,
   })
-  const askers = new Map<WorkspaceId, Asker>()
+  const askers = new BoundedMap<WorkspaceId, Asker>(limits.suppressionAskersMax)
 
   const asksOften = (workspace: WorkspaceId): boolean => {
     const at = now()
     let asker = askers.get(workspace)
     if (asker === undefined) {
-      const oldest = askers.size >= limits.suppressionAskersMax ? askers.keys().next().value : undefined
-      if (oldest !== undefined) askers.delete(oldest)
       asker = { since: at, asked: 0, askedMany: false }
       askers.set(workspace, asker)
     }
