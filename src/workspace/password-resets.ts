@@ -20,7 +20,7 @@ import {
 } from '../store/people.ts'
 import { deleteSessions } from '../store/sessions.ts'
 import { makeDevice } from './devices.ts'
-import { Mistake } from './mistake.ts'
+import { busy, Mistake } from './mistake.ts'
 import type { Passwords } from './passwords.ts'
 import type { PeopleTools } from './people.ts'
 
@@ -63,10 +63,7 @@ export function passwordResets({ db, vault, log, notify, publicUrl }: PeopleTool
       }
       const asker = currentOwner()
       if (underWay.total >= limits.passwordResetsUnderWayMax || underWay.of(asker) >= limits.passwordResetsOfAskerMax)
-        throw new Mistake('Too many people ask for a new password at this moment; try again in a few seconds.', {
-          code: 'service_unavailable',
-          retryAfterSeconds: 3,
-        })
+        throw busy('Too many people ask for a new password')
       underWay.add(asker)
       send()
         .catch((error: unknown) => log.fault('people: a password reset', error))
