@@ -99,6 +99,7 @@ export function optionsWith(doors: Partial<HttpDoors> = {}): HttpOptions & Seen 
         return Promise.resolve({ message: recordOf(submission), replayed: false, quota: [] })
       },
       readStatus: () => Promise.resolve(undefined),
+      noteRefused: () => undefined,
       webhooks: closedWebhooks,
       catchUp: () => Promise.resolve({ events: [], next: 'start', more: false }),
       ready: () => Promise.resolve({ ready: true, detail: { database: 'ok' } }),

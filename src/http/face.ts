@@ -8,7 +8,8 @@ import { limits } from '../config.ts'
 import type { ErrorBody } from '../contract/error.ts'
 import type { DeliveryEventRecord, MessageId, WorkspaceId } from '../domain/message.ts'
 import { refuse } from '../domain/refusal.ts'
-import type { Refusal, RefusalCode } from '../domain/refusal.ts'
+import type { Refusal } from '../domain/refusal.ts'
+import type { RefusedSubmission } from '../domain/refused-submission.ts'
 import type { Accepted, MessageRecord, Principal, QuotaState, Submission } from '../domain/submission.ts'
 import type { Page } from '../domain/page.ts'
 import type {
@@ -61,17 +62,7 @@ export interface HttpDoors {
     workspace: WorkspaceId,
     id: MessageId,
   ): Promise<{ readonly message: MessageRecord; readonly events: readonly DeliveryEventRecord[] } | undefined>
-  /** Keeps what was refused and never became a message (decisions H). */
-  noteRefused?(refused: {
-    readonly workspaceId: WorkspaceId
-    readonly source: 'rest'
-    readonly code: RefusalCode
-    readonly recipientDomain?: string
-    readonly field?: string
-    readonly error: string
-    readonly callerId?: string
-    readonly requestId: string
-  }): void
+  noteRefused(refused: RefusedSubmission): void
   readonly webhooks: WebhookDoors
   catchUp(
     workspace: WorkspaceId,

@@ -106,7 +106,7 @@ function sizeOf({ attachments, bodyText }: Submission): number {
 function refused(face: Face, request: FastifyRequest, reply: FastifyReply, refusal: QuotaRefusal, domain?: string) {
   const { workspaceId, keyId } = request.principal ?? {}
   if (workspaceId !== undefined && refusals[refusal.code] < 500)
-    face.doors.noteRefused?.({
+    face.doors.noteRefused({
       workspaceId,
       source: 'rest',
       code: refusal.code,

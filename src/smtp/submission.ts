@@ -9,6 +9,7 @@ import type { Guesses } from '../base/guesses.ts'
 import type { Log } from '../base/log.ts'
 import { Tally } from '../base/tally.ts'
 import { isRefusal, refuse, type Refusal, type RefusalCode } from '../domain/refusal.ts'
+import type { RefusedSubmission } from '../domain/refused-submission.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { mayNotSend } from '../domain/standing.ts'
 import type { AcceptedMail, MailSubmission, Submitter } from '../domain/submission.ts'
@@ -25,21 +26,11 @@ export interface SubmissionDoors {
   mailboxOf(workspace: WorkspaceId, sender: EmailAddress): Promise<MailboxId | undefined>
   isSuppressed(workspace: WorkspaceId, recipient: EmailAddress): Promise<boolean>
   acceptMail(submission: MailSubmission): Promise<AcceptedMail | Refusal>
-  /** Keeps what never became a message. */
-  noteRefused(refused: {
-    readonly workspaceId: WorkspaceId
-    readonly source: 'smtp'
-    readonly code: RefusalCode
-    readonly sender?: string
-    readonly recipientDomain?: string
-    readonly field?: string
-    readonly error: string
-    readonly callerId: string
-  }): void
+  noteRefused(refused: RefusedSubmission): void
 }
 
 /** What is kept of the mail that was refused: its sender where it is not that of the envelope, and which of the two was wrong. */
-type About = Partial<Record<'sender' | 'recipientDomain' | 'field', string>>
+type About = Pick<RefusedSubmission, 'sender' | 'recipientDomain' | 'field'>
 
 export interface SubmissionTools {
   readonly doors: SubmissionDoors

@@ -6,27 +6,12 @@ import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
+import type { RefusedSubmission } from '../domain/refused-submission.ts'
 import { Batch } from '../base/batch.ts'
 import { inBites } from './bites.ts'
 import { dated, sql, mayBlameRows, type Db } from './database.ts'
 import { greatestId, idFloor, leastId } from './message-id.ts'
 import { cutPage } from './page.ts'
-
-export interface RefusedSubmission {
-  readonly workspaceId: WorkspaceId
-  readonly source: 'rest' | 'smtp'
-  readonly code: RefusalCode
-  /** As MAIL FROM or From named it: mostly no mailbox, and the first thing that is asked. Not over HTTP, where a mailbox has an id. */
-  readonly sender?: string
-  /** Left out where it is not known. */
-  readonly recipientDomain?: string
-  /** What was wrong, and the sentence about it. */
-  readonly field?: string
-  readonly error?: string
-  /** The API key, or the SMTP credential. */
-  readonly callerId?: string
-  readonly requestId?: string
-}
 
 export interface RefusalRow {
   readonly id: string
