@@ -4,7 +4,7 @@
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, Worker } from 'node:worker_threads'
 import type { Transferable } from 'node:worker_threads'
-import { Line } from './line.ts'
+import { WaitingLine } from './waiting-line.ts'
 
 export interface ThreadOptions {
   /** The module that calls `serveThread`. */
@@ -41,7 +41,7 @@ export class ThreadTrouble extends Error {
 
 export class Thread<Order, Answer> {
   readonly #options: ThreadOptions
-  readonly #waiting = new Line<Waiting<Order, Answer>>()
+  readonly #waiting = new WaitingLine<Waiting<Order, Answer>>()
   #worker: Worker | undefined
   #current: Waiting<Order, Answer> | undefined
   #stopped = false

@@ -1,7 +1,7 @@
 // Turns at something scarce: so many at once, so many of them for one owner, and owners who wait come in by turns. The owner goes along with the work
 // (AsyncLocalStorage), so that code deep below need not be told.
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { Line } from './line.ts'
+import { WaitingLine } from './waiting-line.ts'
 import { Tally } from './tally.ts'
 
 const owners = new AsyncLocalStorage<string>()
@@ -28,7 +28,7 @@ export type Turns = (signal?: AbortSignal) => Promise<() => void>
 
 export function turns({ most, share, waitMs }: TurnLimits): Turns {
   const inside = new Tally()
-  const line = new Line<() => void>()
+  const line = new WaitingLine<() => void>()
   const mayEnter = (owner: string) => inside.total < most && (owner === '' || inside.of(owner) < share)
   const leave = (owner: string) => {
     inside.take(owner)

@@ -1,6 +1,6 @@
 // Those who wait for the same thing, and who is next: owners take turns, so that one with much to do delays the others by one piece at a time; items of
 // one owner go in the order of arrival.
-export class Line<Item> {
+export class WaitingLine<Item> {
   /** The first owner is next. */
   readonly #owners = new Map<string, Set<Item>>()
   #size = 0
