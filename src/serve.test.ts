@@ -29,9 +29,9 @@ import { checkDatabase } from './doctor/database-checks.ts'
 import { emptyDatabase, freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
 import { noDatabase } from './start-trouble.ts'
 import { openDatabase, over } from './store/database.ts'
+import { poolerBetween } from './store/database-away.ts'
 import { migrate } from './store/migrate.ts'
 import {
-  poolerBetween,
   readServerFacts,
   warningsAboutStandbys,
   warningsAboutUpkeep,

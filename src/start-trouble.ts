@@ -1,7 +1,7 @@
 // What the operator reads when Posthorn cannot start, or cannot go on: one clear sentence.
 import { Trouble, wordsOf } from './base/trouble.ts'
-import { isDatabaseAway, sqlState } from './store/database.ts'
-import { databaseAway, embeddedAway } from './store/server-facts.ts'
+import { isDatabaseAway } from './store/database.ts'
+import { awayWords } from './store/database-away.ts'
 
 /** `plain`: the sentence says all there is to say, and nobody needs to know where in the code it came from. */
 export interface Told {
@@ -15,13 +15,10 @@ export function toldOf(error: unknown, embedded: boolean): Told {
   if (error instanceof Trouble) return { sentence, plain: true }
   // The system names the file; what has none is a connection.
   const { syscall, path }: Partial<NodeJS.ErrnoException> = error instanceof Error ? error : {}
-  if (path === undefined && isDatabaseAway(error))
-    return { sentence: awayOf(embedded)(sentence, sqlState(error)), plain: true }
+  if (path === undefined && isDatabaseAway(error)) return { sentence: awayWords(error, embedded), plain: true }
   return { sentence, plain: syscall !== undefined }
 }
 
 /** The first question to the database: whatever comes back instead of an answer is about how it is reached. */
 export const noDatabase = (cause: unknown, embedded: boolean): Trouble =>
-  new Trouble(awayOf(embedded)(wordsOf(cause), sqlState(cause)), { cause })
-
-const awayOf = (embedded: boolean) => (embedded ? embeddedAway : databaseAway)
+  new Trouble(awayWords(cause, embedded), { cause })

@@ -8,7 +8,8 @@ import { Trouble, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { linesOf, serverOf, type Connection } from './connection.ts'
 import { isDatabaseAway, over, sqlState } from './database.ts'
-import { databaseAway, embeddedAway, whyUnfit } from './server-facts.ts'
+import { awayWords } from './database-away.ts'
+import { whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
@@ -52,7 +53,7 @@ export async function migrate(
     const unfit = error !== undefined && reached ? await over(connection, whyUnfit).catch(() => undefined) : undefined
     if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
     if (error !== undefined && (!reached || lost.length > 0 || isDatabaseAway(error)))
-      throw awayFor(connection, lost.at(-1) ?? error, error)
+      throw new Trouble(awayWords(lost.at(-1) ?? error, !('url' in connection)), { cause: error })
     if (error !== undefined) {
       const done = await doneIn(pool).catch((): readonly string[] => [])
       if (!names.some((name) => done.includes(name)) && (done.length > 0 || isTaken(error)))
@@ -76,9 +77,6 @@ export async function migrate(
     await ended(pool.end())
   }
 }
-
-const awayFor = (connection: Connection, said: unknown, cause: unknown): Trouble =>
-  new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(said), sqlState(said)), { cause })
 
 /**
  * Answers what went wrong. Nearly always nothing is to be done, which is seen sooner than the migrator is loaded: each command comes this way. Nothing is

@@ -1,6 +1,7 @@
 // What there is to know of a PostgreSQL server: whether it can keep the promise at all (the start refuses one that cannot), and what of it its operator should
 // hear, at the start, from the doctor and over /readyz.
 import { limits } from '../config.ts'
+import { poolerBetween } from './database-away.ts'
 import { closedByUs, commitsHang } from './hanging-commits.ts'
 import { sql, sqlState, surelyAborted, type Ask, type Db } from './database.ts'
 
@@ -25,99 +26,6 @@ interface Fitness {
   readonly may_create: boolean | null
   readonly elsewhere: string | null
 }
-
-/** Also what a start is told whose connection a pooler refuses, which knows no more than its own words. */
-export const poolerBetween =
-  'A pooler (PgBouncer or one like it) stands before PostgreSQL and drops what each session asks for, synchronous_commit and the isolation of transactions too: mail could be lost or sent twice. DATABASE_URL must name PostgreSQL itself; Posthorn keeps its connections together by itself.'
-
-/** What a connection has died of, and the way out. `words` are the server's, or the system's; `state` is the server's code, where it was the server. */
-export const databaseAway = (words: string, state?: string): string =>
-  wayOutOf(words, state, () => true, 'the database cannot be reached; look at DATABASE_URL (docs/config.md).')
-
-/** The same of the embedded one, which no setting names. */
-export const embeddedAway = (words: string, state?: string): string =>
-  wayOutOf(
-    words,
-    state,
-    (way) => !way.includes('DATABASE_URL'),
-    'the database cannot be reached; postgresql.log in the data folder says why.',
-  )
-
-function wayOutOf(
-  words: string,
-  state: string | undefined,
-  isOpen: (way: string) => boolean,
-  otherwise: string,
-): string {
-  const open = waysOut.filter(([, way]) => isOpen(way))
-  const [, way = otherwise] =
-    open.find(([said]) => said.test(words)) ?? open.find(([, , known]) => state !== undefined && known === state) ?? []
-  return `${words}: ${way}`
-}
-
-/** By the words, which say most; by the code where the server speaks another language (`lc_messages`). */
-const waysOut: readonly (readonly [RegExp, string, string?])[] = [
-  [/^unsupported startup parameter/, poolerBetween],
-  [
-    /too many connections for|too many clients|connection slots are reserved/,
-    'PostgreSQL has no connection left; raise max_connections, or the limit of the user or the database (a node uses at most 47, README.md), or end what holds them.',
-    '53300',
-  ],
-  [
-    /password authentication failed|password must be a (?:non-empty )?string/,
-    'PostgreSQL is there and wants the right password; look at user and password in DATABASE_URL (docs/config.md).',
-    '28P01',
-  ],
-  [
-    /^role ".*" (?:does not exist|is not permitted to log in)/,
-    'PostgreSQL is there, and lets no such user in; make one (create role ... login), or name another in DATABASE_URL.',
-  ],
-  [
-    /^database ".*" does not exist/,
-    'PostgreSQL is there; make the database (create database), or name another in DATABASE_URL.',
-    '3D000',
-  ],
-  [
-    /^permission denied for database/,
-    'let the user in (grant connect on database), or name another user in DATABASE_URL.',
-    '42501',
-  ],
-  [
-    /pg_hba\.conf/,
-    'PostgreSQL is there and does not let this machine in with this user and database; add a line to its pg_hba.conf, or look at DATABASE_URL (sslmode, too).',
-    '28000',
-  ],
-  [
-    /does not support SSL connections/,
-    'DATABASE_URL asks for TLS (sslmode), and the server has none; turn it on there (ssl = on), or take sslmode away.',
-  ],
-  [
-    /certificate/,
-    "the server's certificate cannot be trusted; in DATABASE_URL, sslrootcert= names the file of its authority, and the host must be one that it is for.",
-  ],
-  [/^E[A-Z]+: .*, open '/, 'a file that DATABASE_URL names (sslrootcert, sslcert, sslkey) cannot be read.'],
-  [
-    /No space left on device|Disk quota exceeded/,
-    'the disk of the database is full; make room there, and start again.',
-    '53100',
-  ],
-  [
-    /(?:statement|lock) timeout|query read timeout/i,
-    'PostgreSQL is there, and did not answer in time; look at what it is at, and at who holds a lock there, and start again.',
-    '57014',
-  ],
-  [
-    /in a read-only transaction/,
-    'PostgreSQL is there and takes nothing, as a standby does; DATABASE_URL must name the primary.',
-    '25006',
-  ],
-  [/commits wait for a synchronous standby/, 'PostgreSQL is there; posthorn doctor tells whom it waits for.'],
-  [
-    /the database system is /,
-    'PostgreSQL is there and not ready; start again in a moment, or look at its log.',
-    '57P03',
-  ],
-]
 
 /** One sentence that says why not; undefined for a server that is good enough. */
 export async function whyUnfit(db: Db): Promise<string | undefined> {
