@@ -10,8 +10,9 @@ import { limits } from '../config.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import type { MessageId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
-import type { Accepted, Attachment, MailSubmission, Submission } from '../domain/submission.ts'
+import type { Accepted, MailSubmission, Submission } from '../domain/submission.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import type { AttachedFile } from '../mail/compose.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { readBlob, stageBlob } from '../store/blobs.ts'
 import { isDatabaseAway, openDatabase, type Db } from '../store/database.ts'
@@ -70,7 +71,7 @@ function submission(sender: Sender, changes: Partial<Submission> = {}): Submissi
     ...changes,
   }
 }
-const file = (bytes: Buffer | string, filename = 'a.bin'): Attachment => ({
+const file = (bytes: Buffer | string, filename = 'a.bin'): AttachedFile => ({
   filename,
   contentType: 'application/octet-stream',
   bytes: Buffer.from(bytes),

@@ -1,9 +1,9 @@
 // What a refusal or a report says, as the rules of bounce-rules.ts take it: its codes, and which of them to believe; where it was said; its words without names. Pure
 // and total: strangers wrote it.
+import type { RecipientAction } from '../mail/dsn-rfc3464.ts'
 
 /** Where it was said: in reply to a command, to the final dot (`eod`), in a report that came later, or by ourselves (`local`). */
 export type BounceStage = 'mail' | 'rcpt' | 'data' | 'eod' | 'report' | 'local'
-export type ReportAction = 'delivered' | 'relayed' | 'expanded' | 'delayed' | 'failed'
 
 export interface BounceEvidence {
   /** The basic code; where it is missing it is looked for in the text of a report. */
@@ -17,14 +17,14 @@ export interface BounceEvidence {
   readonly command?: string | undefined
   readonly stage: BounceStage
   /** RFC 3464 2.3.3. */
-  readonly action?: ReportAction | undefined
+  readonly action?: RecipientAction | undefined
   /** A text for people that says of nobody that he could not be reached: its words prove nothing about the recipient, only a code does. */
   readonly namesNobody?: true
 }
 
 export interface BounceFacts {
   readonly stage: BounceStage
-  readonly action: ReportAction | undefined
+  readonly action: RecipientAction | undefined
   readonly namesNobody: boolean
   readonly code: number
   readonly enhanced: string

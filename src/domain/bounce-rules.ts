@@ -1,10 +1,11 @@
 // What a refusal or a report says about the recipient, as one table: the first row that matches decides. Wrongly suppressing a good
 // recipient is the costlier error, so vetoes (temporary, sender, full, content, policy, system) stand before the rows that suppress.
 // Names of rules are kept with events, suppressions and evidence: they never change their meaning. Decisions C.
-import { factsOf, type BounceEvidence, type BounceFacts, type BounceStage, type ReportAction } from './bounce-facts.ts'
+import type { RecipientAction } from '../mail/dsn-rfc3464.ts'
+import { factsOf, type BounceEvidence, type BounceFacts, type BounceStage } from './bounce-facts.ts'
 import { listOperators, words } from './bounce-words.ts'
 
-export type { BounceEvidence, BounceStage, ReportAction } from './bounce-facts.ts'
+export type { BounceEvidence, BounceStage } from './bounce-facts.ts'
 
 export const bounceClasses = [
   'success',
@@ -60,7 +61,7 @@ export const bounceEventOf = {
 interface Rule {
   readonly name: string
   readonly class: BounceClass
-  readonly actions?: readonly ReportAction[]
+  readonly actions?: readonly RecipientAction[]
   readonly stages?: readonly BounceStage[]
   readonly temporary?: boolean
   readonly code?: RegExp

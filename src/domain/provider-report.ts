@@ -2,7 +2,7 @@
 // return path, a complaint that carries our token, or a relay provider's own feed. Facts and evidence; who it concerns, and whether it
 // counts, is decided where it is recorded (`feedback`).
 import { createHash } from 'node:crypto'
-import type { ReportAction } from './bounce-rules.ts'
+import type { RecipientAction } from '../mail/dsn-rfc3464.ts'
 
 /** `bounce_mail`: a bounce without a machine-readable part. */
 export type ReportSource = 'dsn' | 'arf' | 'bounce_mail' | 'feed'
@@ -37,7 +37,7 @@ export interface ProviderReport {
 }
 
 export interface ReportedReply {
-  readonly action: ReportAction
+  readonly action: RecipientAction
   readonly code?: number
   readonly enhancedCode?: string
   readonly text: string

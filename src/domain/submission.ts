@@ -1,13 +1,8 @@
 // What a face hands to `accept`: typed values only. Whoever calls has proved who they are; nothing else is believed.
 import type { EmailAddress } from '../mail/address.ts'
+import type { AttachedFile } from '../mail/compose.ts'
 import type { MailboxId, MessageId, MessageSource, MessageStatus, DeliveryStatus, WorkspaceId } from './message.ts'
 import type { Standing } from './standing.ts'
-
-export interface Attachment {
-  readonly filename: string
-  readonly contentType: string
-  readonly bytes: Buffer
-}
 
 export interface Submission {
   readonly workspaceId: WorkspaceId
@@ -16,7 +11,7 @@ export interface Submission {
   readonly recipient: EmailAddress
   readonly subject: string
   readonly bodyText: string
-  readonly attachments: readonly Attachment[]
+  readonly attachments: readonly AttachedFile[]
   readonly expiresAt?: Date
   readonly metadata?: Readonly<Record<string, string>>
   readonly idempotency?: {

@@ -8,11 +8,12 @@ import { SendMessageRequest } from '../contract/message.ts'
 import type { MailboxId } from '../domain/message.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
-import type { Attachment, Submission } from '../domain/submission.ts'
+import type { Submission } from '../domain/submission.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import { base64DecodedLength, decodeBase64 } from '../mail/base64.ts'
 import { isContentType } from '../mail/content-type.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
+import type { AttachedFile } from '../mail/compose.ts'
 import { namingTheWay } from './foreign-members.ts'
 import { misshapen, mustBeTime, withoutFormats, wrong } from './shape.ts'
 
@@ -75,7 +76,7 @@ const isList = <T>(value: readonly T[] | Refusal): value is readonly T[] => Arra
 function parseAttachments(
   given: NonNullable<SendMessageRequest['attachments']>,
   base64: Base64,
-): readonly Attachment[] | Refusal {
+): readonly AttachedFile[] | Refusal {
   // From the lengths alone, before anything is decoded: exact for all Base64 that the decoder accepts.
   let total = 0
   for (const { contentBase64 } of given) total += base64.decodedLength(contentBase64)
@@ -85,7 +86,7 @@ function parseAttachments(
       '"attachments" are larger than 20 MB (20,971,520 bytes) together, decoded; send fewer or smaller files.',
       { field: 'attachments' },
     )
-  const attachments: Attachment[] = []
+  const attachments: AttachedFile[] = []
   for (const [index, { filename, contentType = 'application/octet-stream', contentBase64 }] of given.entries()) {
     const path = `attachments.${index}`
     if (!isSafeFilename(filename))

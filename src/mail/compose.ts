@@ -8,7 +8,7 @@ import { encodeBase64Lines, encodedBase64Length, encodeText } from './transfer-e
 /** Name, and value as written: folded, without the CRLF at its end. A character is an octet (latin1), whatever the octets mean. */
 export type HeaderField = readonly [name: string, value: string]
 
-interface AttachedFile {
+export interface AttachedFile {
   readonly filename: string
   readonly contentType: string
   readonly bytes: Buffer

@@ -25,6 +25,7 @@ export interface RecipientStatus {
   readonly cut?: true
 }
 
+/** RFC 3464 2.3.3. */
 export type RecipientAction = 'delivered' | 'relayed' | 'expanded' | 'delayed' | 'failed'
 
 type Fields = Map<string, string>

@@ -4,6 +4,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { AttachedFile } from '../mail/compose.ts'
 import { inBites } from './bites.ts'
 import { answeredWithin, sql, type Db, type Statement } from './database.ts'
 
@@ -61,12 +62,6 @@ export async function readBlob(db: Db, id: string): Promise<Buffer | undefined> 
 export async function readBlobStart(db: Db, id: string, most: number): Promise<Buffer | undefined> {
   const rows = await db.rows<{ bytes: Buffer }>(firstParts, [id, Math.ceil(most / limits.contentChunkBytes)])
   return rows.length === 0 ? undefined : Buffer.concat(rows.map((row) => row.bytes))
-}
-
-export interface AttachedFile {
-  readonly filename: string
-  readonly contentType: string
-  readonly bytes: Buffer
 }
 
 /** What is kept beside the record of a message: its attachments, or the whole mail as it came over SMTP. Undefined where the bytes of one are gone. */
