@@ -8,8 +8,9 @@ import type { Client } from 'pg'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import type { DnsServer } from '../../test/world/dns-server.ts'
 import { installationKeys } from '../../src/base/installation-key.ts'
-import { claimDue, firstSpace } from '../../src/store/claim.ts'
+import { claimDue } from '../../src/store/claim.ts'
 import type { Db } from '../../src/store/database.ts'
+import { leastId } from '../../src/store/message-id.ts'
 import type { Sender } from '../load.ts'
 import type { Options } from '../options.ts'
 import { startSink } from '../peers/sink.ts'
@@ -190,7 +191,7 @@ async function claimMs({ another }: Station): Promise<number> {
     await client.query('begin')
     const began = performance.now()
     await claimDue(db, {
-      cursor: firstSpace,
+      cursor: leastId,
       cursors: {},
       rooms: {},
       roomElse: 500,

@@ -9,10 +9,11 @@ import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import { isDatabaseAway } from '../store/database.ts'
-import { claimDue, firstSpace, placeOf, type ClaimAnswer } from '../store/claim.ts'
+import { claimDue, placeOf, type ClaimAnswer } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { routesWaitedFor } from '../store/queue-facts.ts'
 import { claimName, hastenPutOff, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
+import { leastId } from '../store/message-id.ts'
 import { makeBackAgain } from './back-again.ts'
 import { makeDeferrals } from './deferrals.ts'
 import { makeExpiry } from './expiry.ts'
@@ -97,7 +98,7 @@ export function deliverer(
   const freeSlots = () => limits.messagesInFlightMax - flights.size
 
   const claims = makeClaimLoop<ClaimAnswer>({
-    first: firstSpace,
+    first: leastId,
     least: limits.claimLeast,
     // A look at very many workspaces is not free.
     restMs: (walkMs) => Math.max(20, idleMs / tools.timeScale, walkMs / limits.idleLookPart),

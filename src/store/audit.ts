@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { inBites } from './bites.ts'
 import { dated, sql, type Db } from './database.ts'
+import { greatestId } from './message-id.ts'
 
 export interface AuditEntry {
   /** Left out for what concerns the installation. */
@@ -45,13 +46,13 @@ const page = sql(
   'page-audit',
   `select a.id, a.at, a.actor, a.action, a.target, a.facts, ${named}
      from (select * from audit_log x
-            where (x.workspace_id, x.id) < ($1::uuid, coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')) and x.workspace_id >= $1
+            where (x.workspace_id, x.id) < ($1::uuid, coalesce($2::uuid, '${greatestId}')) and x.workspace_id >= $1
             order by x.workspace_id desc, x.id desc limit $3) a ${actors} order by a.id desc`,
 )
 const installationPage = sql(
   'page-installation-audit',
   `select a.id, a.at, a.actor, a.action, a.target, a.facts, ${named}
-     from (select * from audit_log x where x.workspace_id is null and x.id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     from (select * from audit_log x where x.workspace_id is null and x.id < coalesce($1::uuid, '${greatestId}')
             order by x.workspace_id desc, x.id desc limit $2) a ${actors} order by a.id desc`,
 )
 

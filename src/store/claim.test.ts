@@ -3,10 +3,11 @@
 import { afterAll, beforeEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Client } from 'pg'
 import { makeAdmitter } from './admit.ts'
-import { claimDue, firstSpace, type ClaimAnswer, type ClaimRequest } from './claim.ts'
+import { claimDue, type ClaimAnswer, type ClaimRequest } from './claim.ts'
 import { listDestinationLimits, removeDestinationLimits, setDestinationLimits } from './destinations.ts'
 import type { Db, Statement } from './database.ts'
 import { storeWorld, wholeClaim, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { leastId } from './message-id.ts'
 
 let world: StoreWorld
 beforeAll(async () => {
@@ -186,14 +187,14 @@ describe('turns', () => {
     const senders = await Promise.all(Array.from({ length: 12 }, () => world.sender()))
     for (const sender of senders) await submit(sender, 'a.example', 3)
     const seen = new Set<string>()
-    let cursor = firstSpace
+    let cursor = leastId
     let claims = 0
     do {
       const answer = await claim({ most: 5, cursor })
       cursor = answer.cursor
       claims++
       for (const { workspaceId } of answer.claimed) seen.add(workspaceId)
-    } while (cursor !== firstSpace)
+    } while (cursor !== leastId)
     expect([seen.size, claims]).toEqual([12, 3])
   })
 })
@@ -269,7 +270,7 @@ test.each([
   const { statement, values } = await statementOf()
   const session = await plannedAsService()
   await session.query('begin')
-  const uuid = `'${firstSpace}'::uuid`
+  const uuid = `'${leastId}'::uuid`
   const given: Record<string, string> = { space: uuid, since: `'2026-01-01'`, lane: `'a.example'`, most: '10' }
   /** The statement in a function, over the arguments above. */
   const within = async (name: string) => {

@@ -5,6 +5,7 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'
 import type { Claimed } from './outbound.ts'
 import { pastRefused, type Refused } from './refused-rows.ts'
+import { leastId } from './message-id.ts'
 
 /**
  * Walks the workspaces from the cursor on, up to `most` and as many as `limits.workspacesPerClaimMax`, in the order of the index
@@ -176,8 +177,6 @@ export const placeOf = ({
 
 /** Where each deep workspace's walk over its lanes goes on. */
 export type LaneCursors = Readonly<Record<string, string>>
-/** Before all workspaces. */
-export const firstSpace = '00000000-0000-0000-0000-000000000000'
 
 export interface Rations {
   readonly of: Readonly<Record<string, string>>
@@ -255,7 +254,7 @@ export async function claimDue(
     refused: messages.flatMap(({ id, workspaceId, verdict }) =>
       verdict === null ? [] : [{ id, workspaceId, reason: verdict }],
     ),
-    cursor: (end.spaces ?? 0) < spacesMost ? firstSpace : (end.lastSpace ?? firstSpace),
+    cursor: (end.spaces ?? 0) < spacesMost ? leastId : (end.lastSpace ?? leastId),
     cursors: JSON.parse(end.cursors ?? '{}') as LaneCursors,
     oldest: end.oldest,
     now: end.claimedAt,

@@ -80,5 +80,6 @@ export function idFloor(at: Date): string {
   return `${ms.slice(0, 8)}-${ms.slice(8)}-7000-8000-000000000000`
 }
 
+/** Before and behind all ids, whatever they are of. */
 export const leastId = '00000000-0000-0000-0000-000000000000'
 export const greatestId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { escapeLiteral } from 'pg'
 import { limits } from '../config.ts'
 import { pageAudit, pageInstallationAudit } from './audit.ts'
-import { claimDue, firstSpace } from './claim.ts'
+import { claimDue } from './claim.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
 import { beginOrderAnew } from './commit-order.ts'
@@ -20,7 +20,8 @@ import { makeFold } from './usage.ts'
 import { pageMessages } from './views/message-list.ts'
 import { readLaneReasons } from './views/operations.ts'
 import { readInCommitOrder } from './views/webhook-events.ts'
-import { claimWebhooks, firstWorkspace, makeWebhookRecorder } from './webhooks.ts'
+import { claimWebhooks, makeWebhookRecorder } from './webhooks.ts'
+import { leastId } from './message-id.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -228,7 +229,7 @@ test.each([
      select gen_random_uuid(), $1, $1, 'gone.example', app_now() - interval '1 hour', app_now() from generate_series(1, 20000) n`,
     (db: Db, since?: Date) =>
       claimDue(db, {
-        cursor: firstSpace,
+        cursor: leastId,
         cursors: {},
         since,
         // Of few, the lanes are walked too.
@@ -243,8 +244,7 @@ test.each([
     'webhook_queue',
     `(workspace_id, message_id, sequence, due_at)
      select $1, gen_random_uuid(), 1, app_now() - interval '1 hour' from generate_series(1, 20000) n`,
-    (db: Db, since?: Date) =>
-      claimWebhooks(db, { cursor: firstWorkspace, since, rooms: {}, share: 1, most: 1, ...lease }),
+    (db: Db, since?: Date) => claimWebhooks(db, { cursor: leastId, since, rooms: {}, share: 1, most: 1, ...lease }),
   ],
 ])('a claim from %s goes along what has ended under an open snapshot once, if at all', async (table, rows, claim) => {
   const backup = await world.session()
@@ -274,7 +274,7 @@ test('a claim of webhooks does not search the rooms of all endpoints once for ea
   const rooms = Object.fromEntries(known.map(({ id }) => [id, 40]))
   const passedOver = ({ Plans: below = [], ...plan }: Plan): number =>
     below.reduce((sum, each) => sum + passedOver(each), (plan['Rows Removed by Filter'] ?? 0) * plan['Actual Loops'])
-  const plan = await planOf((db) => claimWebhooks(db, { cursor: firstWorkspace, rooms, share: 1, most: 500, ...lease }))
+  const plan = await planOf((db) => claimWebhooks(db, { cursor: leastId, rooms, share: 1, most: 500, ...lease }))
   expect(passedOver(plan)).toBeLessThan(1_000)
 })
 
@@ -478,7 +478,7 @@ test('a page of events that were written elsewhere, behind a restore of very man
   await world.db.run('alter table events enable trigger user')
   await beginOrderAnew(world.db)
   await world.settled()
-  const start = { tx: '0', messageId: firstWorkspace, sequence: 0 }
+  const start = { tx: '0', messageId: leastId, sequence: 0 }
   expect(await pagesOf((db) => readInCommitOrder(db, few.workspaceId, start, 20))).toBeLessThan(400)
   const seen: string[] = []
   for (let after = start, more = true; more;) {

@@ -2,6 +2,7 @@
 // are replaced, so that what somebody writes at the same time stays; a walk that was cut off begins again and finds the rest.
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { sql, type Db, type Statement } from './database.ts'
+import { leastId } from './message-id.ts'
 
 interface Sealed {
   readonly table: string
@@ -92,9 +93,7 @@ export async function resealAll(db: Db, vault: Vault): Promise<Resealed> {
   let resealed = 0
   for (const { sealed, statements } of walks) {
     const names = Object.keys(sealed.key)
-    let after: string[] = Object.values(sealed.key).map((type) =>
-      type === 'uuid' ? '00000000-0000-0000-0000-000000000000' : '',
-    )
+    let after: string[] = Object.values(sealed.key).map((type) => (type === 'uuid' ? leastId : ''))
     for (;;) {
       const rows = await db.rows<SealedRow>(statements.page, after)
       for (const { sealed: bytes, ...key } of rows) {

@@ -3,6 +3,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { MemberRole } from '../domain/scopes.ts'
 import { inBites } from './bites.ts'
 import { sql, type Db } from './database.ts'
+import { leastId } from './message-id.ts'
 
 /** What a request with a session's cookie needs to know. */
 export interface SessionHolderRow {
@@ -58,7 +59,7 @@ const removeOne = sql('delete-session', 'delete from sessions where user_id = $1
 const removeByToken = sql('delete-session-by-token', 'delete from sessions where token_hash = $1 returning user_id')
 const removeOthers = sql(
   'delete-other-sessions',
-  `delete from sessions where user_id = $1 and id <> coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')`,
+  `delete from sessions where user_id = $1 and id <> coalesce($2::uuid, '${leastId}')`,
 )
 const removeOldest = sql(
   'delete-oldest-sessions',

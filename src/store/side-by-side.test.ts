@@ -4,10 +4,11 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { rankOf } from '../domain/delivery-status.ts'
-import { claimDue, firstSpace, type LaneCursors } from './claim.ts'
+import { claimDue, type LaneCursors } from './claim.ts'
 import { extendLeases, extendLocked, claimName, makeRecorder, reap, type Claimed, type Ending } from './outbound.ts'
 import { makeReportRecorder } from './reports.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { leastId } from './message-id.ts'
 
 const [leaseMs, triesMax] = [400, 6]
 const messagesEach = 1_500
@@ -112,7 +113,7 @@ async function node(seen: Claimed[]): Promise<void> {
     await noted('finish', recorder.finish({ ...claim, usesTry: true, ...end }))
   }
   const deliver = async (): Promise<void> => {
-    let place: { cursor: string; cursors: LaneCursors } = { cursor: firstSpace, cursors: {} }
+    let place: { cursor: string; cursors: LaneCursors } = { cursor: leastId, cursors: {} }
     const flying = new Set<Promise<void>>()
     while (goesOn()) {
       const request = { ...place, most: 100, rooms: {}, roomElse: 200, crowded: [], leaseMs, owner }

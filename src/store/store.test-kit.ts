@@ -5,10 +5,11 @@ import { Client } from 'pg'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { AdmissionRow } from './admit.ts'
-import { firstSpace, type ClaimRequest } from './claim.ts'
+import type { ClaimRequest } from './claim.ts'
 import { openDatabase, type Db } from './database.ts'
 import { makeIds } from './message-id.ts'
 import type { Armable, Mark } from './outbound.ts'
+import { leastId } from './message-id.ts'
 
 export interface Limits {
   readonly hourly?: number
@@ -23,7 +24,7 @@ export interface Sender {
 
 /** Whatever is due. */
 export const wholeClaim = {
-  cursor: firstSpace,
+  cursor: leastId,
   cursors: {},
   most: 1_000,
   rooms: {},

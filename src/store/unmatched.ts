@@ -3,7 +3,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import { inBites } from './bites.ts'
 import { dated, sql, type Db } from './database.ts'
-import { leastId } from './message-id.ts'
+import { greatestId, leastId } from './message-id.ts'
 import { installationRoute, type RelayRoute } from './reports.ts'
 
 export const unmatchedReasons = [
@@ -46,7 +46,7 @@ const insert = sql(
 const columns = `id, received_at "receivedAt", reason, source, sender, addressee, facts, size_bytes "sizeBytes"`
 const page = sql(
   'page-unmatched',
-  `select ${columns} from unmatched_feedback where id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') order by id desc limit $2`,
+  `select ${columns} from unmatched_feedback where id < coalesce($1::uuid, '${greatestId}') order by id desc limit $2`,
 )
 const one = sql('find-unmatched', `select ${columns}, content from unmatched_feedback where id = $1`)
 // What other releases kept names no route, and PostgreSQL may not be able to read it: in somebody's words a quotation mark stands behind a backslash.

@@ -10,7 +10,6 @@ import { changeEndpoint, disableEndpoint, insertEndpoint } from './webhook-endpo
 import {
   claimWebhooks,
   extendWebhookLeases,
-  firstWorkspace,
   makeWebhookRecorder,
   reapWebhooks,
   replayRange,
@@ -18,6 +17,7 @@ import {
 } from './webhooks.ts'
 import type { WebhookLogFilter } from '../domain/webhook.ts'
 import { readInCommitOrder, readWebhookLog, searchWebhookLog } from './views/webhook-events.ts'
+import { leastId } from './message-id.ts'
 
 let world: StoreWorld
 beforeAll(async () => {
@@ -59,7 +59,7 @@ const queue = (sender: Sender) =>
 const claim = async (owner: string, changes: Partial<Parameters<typeof claimWebhooks>[1]> = {}) =>
   (
     await claimWebhooks(world.db, {
-      cursor: firstWorkspace,
+      cursor: leastId,
       rooms: {},
       share: 32,
       most: 500,
@@ -189,9 +189,9 @@ describe('a claim', () => {
     )
     const ask = (cursor: string) =>
       claimWebhooks(world.db, { cursor, rooms: {}, share: 32, most: 500, leaseMs: 1, owner: randomUUID() })
-    const first = await ask(firstWorkspace)
-    expect(first.cursor).not.toBe(firstWorkspace)
-    expect((await ask(first.cursor)).cursor).toBe(firstWorkspace)
+    const first = await ask(leastId)
+    expect(first.cursor).not.toBe(leastId)
+    expect((await ask(first.cursor)).cursor).toBe(leastId)
   })
 })
 
@@ -446,7 +446,7 @@ test('a late report on an old message is of its own time, and sent again with it
 })
 
 describe('catching up', () => {
-  const start = { tx: '0', messageId: firstWorkspace, sequence: 0 }
+  const start = { tx: '0', messageId: leastId, sequence: 0 }
   const read = async (workspace: WorkspaceId, after = start, most = 100) =>
     (await readInCommitOrder(world.db, workspace, after, most)).map(({ tx, message_id: messageId, sequence }) => ({
       tx,

@@ -7,6 +7,7 @@ import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
 import { Batch } from '../base/batch.ts'
 import { dated, despiteDeadlocks, sql, mayBlameRows, type Db } from './database.ts'
 import { eventColumns, eventJoins, type EventRow } from './views/webhook-events.ts'
+import { leastId } from './message-id.ts'
 
 /** One try at one event. Round and attempt are its fence: nothing else ever has both. */
 export interface WebhookClaim {
@@ -25,8 +26,6 @@ export interface ClaimedWebhook extends WebhookClaim {
   /** Null where retention was quicker: there is nothing left to post. */
   readonly event: EventRow | null
 }
-
-export const firstWorkspace = '00000000-0000-0000-0000-000000000000'
 
 /**
  * Walks up to `lanes` endpoints (one for each workspace) from the cursor on, takes up to each one's share of what is due, and claims the first
@@ -151,7 +150,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
         event: row.type === null ? null : row,
       })),
     dropped: end.dropped ?? 0,
-    cursor: (end.lanes ?? 0) < limits.webhookLanesPerClaimMax ? firstWorkspace : end.workspace_id,
+    cursor: (end.lanes ?? 0) < limits.webhookLanesPerClaimMax ? leastId : end.workspace_id,
     oldest: end.oldest,
     now: end.now,
   }
@@ -364,7 +363,7 @@ export interface ReplayRange {
 /** A new ladder for every event of the range that the filter wants now; answers how many. In slices, each its own transaction. */
 export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayRange): Promise<number> {
   type Slice = { many: number; message_id: string | null; sequence: number | null }
-  let at: { message: string; sequence: number } = { message: firstWorkspace, sequence: 0 }
+  let at: { message: string; sequence: number } = { message: leastId, sequence: 0 }
   let many = 0
   for (;;) {
     const values = [workspace, at.message, at.sequence, range.from, range.to, range.undelivered]

@@ -8,7 +8,7 @@ import { refuse, type Refusal } from '../domain/refusal.ts'
 import type { Db } from '../store/database.ts'
 import { findEndpoint } from '../store/webhook-endpoints.ts'
 import { readInCommitOrder, readPlace, type CommitCursor } from '../store/views/webhook-events.ts'
-import { firstWorkspace } from '../store/webhooks.ts'
+import { leastId } from '../store/message-id.ts'
 import { webhookEventOf } from './event-body.ts'
 
 export interface CaughtUp {
@@ -19,7 +19,7 @@ export interface CaughtUp {
   readonly more: boolean
 }
 
-const start: CommitCursor = { tx: '0', messageId: firstWorkspace, sequence: 0 }
+const start: CommitCursor = { tx: '0', messageId: leastId, sequence: 0 }
 
 export async function catchUp(
   db: Db,

@@ -19,6 +19,7 @@ import {
 import { holdActor } from '../store/access.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
+import { greatestId } from '../store/message-id.ts'
 import {
   changeEndpoint,
   disableEndpoint,
@@ -306,7 +307,7 @@ function logEntry(row: LogRow): WebhookLogEntry {
 
 const isEventId = (text: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)
 
-const end = { messageId: 'ffffffff-ffff-ffff-ffff-ffffffffffff', sequence: 0 }
+const end = { messageId: greatestId, sequence: 0 }
 
 interface Place {
   readonly messageId: string

@@ -13,7 +13,6 @@ import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import {
   claimWebhooks,
   extendWebhookLeases,
-  firstWorkspace,
   makeWebhookRecorder,
   reapWebhooks,
   webhookClaimName,
@@ -23,6 +22,7 @@ import {
 } from '../store/webhooks.ts'
 import { hastenWebhooks } from '../store/housekeeping.ts'
 import { sendersThere } from '../store/webhook-senders.ts'
+import { leastId } from '../store/message-id.ts'
 import { webhookEventOf } from './event-body.ts'
 import { makeKnownEndpoints } from './known-endpoints.ts'
 import type { Poster } from './post.ts'
@@ -95,7 +95,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const freeSlots = () => limits.webhooksInFlightMax - flights.size
 
   const claims = makeClaimLoop<WebhookClaimAnswer>({
-    first: firstWorkspace,
+    first: leastId,
     least: limits.webhookClaimLeast,
     // Fewer, fuller claims: an event that comes after a pause still goes at once.
     spacingMs: limits.webhookSpacingMs,

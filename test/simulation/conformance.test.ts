@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Db } from '../../src/store/database.ts'
 import type { MessageId, WorkspaceId } from '../../src/domain/message.ts'
-import { claimDue, firstSpace } from '../../src/store/claim.ts'
+import { claimDue } from '../../src/store/claim.ts'
 import { checkInNode, replayEndings, setDrain } from '../../src/store/fence.ts'
 import {
   extendLeases,
@@ -18,6 +18,7 @@ import {
   type Recorder,
 } from '../../src/store/outbound.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../../src/store/store.test-kit.ts'
+import { leastId } from '../../src/store/message-id.ts'
 import { chance, type Chance } from '../world/random.ts'
 import { ModelDatabase } from './model-database.ts'
 
@@ -260,7 +261,7 @@ test.each([1, 2, 3, 4])(
         run: async () => {
           const rooms = claims.length > 0 && dice.happens(0.2) ? { [dice.of(domains)]: 0 } : {}
           const request = {
-            cursor: firstSpace,
+            cursor: leastId,
             cursors: {},
             most: 100,
             rooms,

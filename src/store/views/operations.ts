@@ -2,12 +2,13 @@
 import { limits } from '../../config.ts'
 import type { MessageId, WorkspaceId } from '../../domain/message.ts'
 import { sql, type Db } from '../database.ts'
+import { greatestId } from '../message-id.ts'
 import { workspaceColumns, type WorkspaceRow } from '../workspaces.ts'
 
 const page = sql(
   'page-workspaces',
   `select ${workspaceColumns} from workspaces
-    where id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') and ($2 = '' or position(lower($2) in lower(name)) > 0 or position(lower($2) in lower(own_name)) > 0)
+    where id < coalesce($1::uuid, '${greatestId}') and ($2 = '' or position(lower($2) in lower(name)) > 0 or position(lower($2) in lower(own_name)) > 0)
     order by id desc limit $3`,
 )
 
