@@ -10,14 +10,14 @@ import type { TransmitResult } from './transmit.ts'
 export interface BackAgain {
   /** How an attempt ended, and what is written down of it. */
   note(claimed: Claimed, result: TransmitResult, ending: Ending | undefined): void
-  /** Makes due whose place is there again. */
+  /** Makes those due whose place is there again. */
   readonly look: () => Promise<void>
 }
 
 export interface BackAgainTools {
   readonly timeScale: number
   /** Makes those due now that still wait as their claim has left them. */
-  hasten(claims: readonly Claim[]): Promise<unknown>
+  hasten(claims: readonly Claim[]): Promise<void>
   /** Whether any name server answers anything. */
   namesAnswer(): Promise<boolean>
   readonly now?: () => number
@@ -50,7 +50,7 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
   const places = new Map<string, Map<MessageId, Waiting>>()
   /** Whose place is there again, and from when on. */
   let due: { readonly claim: Claim; readonly from: number }[] = []
-  /** How often each was made due so: twice as long before each time, since a place may come and go. */
+  /** How often each was made due like this: it waits twice as long before the next time, since a place may come and go. */
   const times = new Map<MessageId, number>()
   let known = 0
   let namesAway = false
@@ -92,18 +92,13 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
     }
   }
 
-  /** Where they answer, it was that one name; where they did not and do again, it was them. */
+  /** They are asked only while somebody waits for them. Where they answer, it was that one name; where they did not and do again, it was them. */
   const lookAtNames = async (): Promise<void> => {
-    if (!places.has(nameServers)) {
-      namesAway = false
-      return
-    }
-    const asked = [...(places.get(nameServers)?.values() ?? [])]
-    if (!(await tools.namesAnswer())) namesAway = true
-    else if (namesAway) {
-      namesAway = false
-      back(nameServers)
-    } else for (const { claim } of asked) leave(nameServers, claim.id)
+    const waiting = [...(places.get(nameServers)?.values() ?? [])]
+    const answer = waiting.length === 0 || (await tools.namesAnswer())
+    if (answer && namesAway) back(nameServers)
+    else if (answer) for (const { claim } of waiting) leave(nameServers, claim.id)
+    namesAway = !answer
   }
 
   return {

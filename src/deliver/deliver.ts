@@ -74,7 +74,6 @@ export function deliverer(
     hasten: async (some) => {
       const hastened = await hastenPutOff(tools.db, some)
       if (hastened.size > 0) claims.poke()
-      return hastened
     },
     namesAnswer: () => tools.transmitter.namesAnswer(),
   })

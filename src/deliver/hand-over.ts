@@ -30,7 +30,7 @@ export interface HandOver {
 export function makeHandOver(settings: HandOverSettings): HandOver {
   const waiting = new Set<NodeJS.Timeout>()
   const under = new Set<Promise<void>>()
-  const stopping = { signal: new AbortController() }
+  let stopping = new AbortController()
   let running = false
   const target = ownServer(settings.host, settings.port)
 
@@ -44,7 +44,7 @@ export function makeHandOver(settings: HandOverSettings): HandOver {
   }
 
   const attempt = async (mail: OwnMail, tries: number, delayMs: number): Promise<void> => {
-    const why = await handOver(target, settings, mail, stopping.signal.signal)
+    const why = await handOver(target, settings, mail, stopping.signal)
     if (why === undefined || !running) return
     if (tries < limits.simulatorReportTries && why.again) later(mail, tries + 1, delayMs * 2)
     else settings.log.fault('hand over', new Error(why.words), { port: settings.port })
@@ -53,7 +53,7 @@ export function makeHandOver(settings: HandOverSettings): HandOver {
   const service = lifecycle(
     'hand over',
     () => {
-      stopping.signal = new AbortController()
+      stopping = new AbortController()
       running = true
       return Promise.resolve()
     },
@@ -61,7 +61,7 @@ export function makeHandOver(settings: HandOverSettings): HandOver {
       running = false
       for (const timer of waiting) clearTimeout(timer)
       waiting.clear()
-      stopping.signal.abort()
+      stopping.abort()
       await Promise.all(under)
     },
   )

@@ -59,15 +59,15 @@ export const providers: readonly Provider[] = [
   { name: 'zoho', hosts: ['zoho.com', 'zoho.eu'], connections: 10, messagesPerConnection: 50 },
 ]
 
-interface Place {
+interface Known {
   readonly provider: Provider
   readonly mixed: boolean
 }
 
-const byHost = new Map<string, Place>(
+const byHost = new Map<string, Known>(
   providers.flatMap((provider) => [
-    ...(provider.hosts ?? []).map((host): [string, Place] => [host, { provider, mixed: false }]),
-    ...(provider.zones ?? []).map((zone): [string, Place] => [zone, { provider, mixed: true }]),
+    ...(provider.hosts ?? []).map((host): [string, Known] => [host, { provider, mixed: false }]),
+    ...(provider.zones ?? []).map((zone): [string, Known] => [zone, { provider, mixed: true }]),
   ]),
 )
 const byName = new Map(providers.map((provider) => [provider.name, provider]))
