@@ -1273,6 +1273,40 @@ describe('trouble with the database', () => {
     await waitsItsLease(sender, orphan?.id as MessageId, leaseMs - 500)
   })
 
+  test('a loop whose statement fails each time holds up no reaper for ever, while heartbeats go through', async () => {
+    const holder = await holderOf()
+    const sender = await senderOf()
+    await one(sender, 'ok')
+    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await holder.query('begin')
+    await holder.query('lock table mailboxes in access exclusive mode') // a claim looks there
+    const db = openDatabase(connection, { name: 'deliver', connectionsMax: 2, answerMs: leaseMs / 8 })
+    ends.unshift(() => db.close())
+    await started({ leaseMs, db })
+    await becomes(orphan?.id as MessageId, 'delivery_unknown', patienceMs)
+    expect(faults().filter((what) => what === 'claim').length).toBeGreaterThan(2)
+  })
+
+  test('while nobody gets at the queue, a node that holds nothing has no reap on its way, which could be before the heartbeats that wait there', async () => {
+    const holder = await holderOf()
+    const sender = await senderOf()
+    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    const db = openDatabase(connection, { name: 'deliver', connectionsMax: 2, answerMs: leaseMs / 2 })
+    ends.unshift(() => db.close())
+    await holder.query('begin')
+    await holder.query('lock table outbound in access exclusive mode')
+    await started({ leaseMs, db, leaseDb: pool(1) })
+    // The first reap, which takes nothing that is armed, has its own end.
+    await setTimeout(leaseMs)
+    const until = performance.now() + 1.5 * leaseMs
+    await eventually(
+      () => holder.query(`select from pg_stat_activity where query like '%reap\\_2%' and wait_event_type = 'Lock'`),
+      ({ rowCount }) => rowCount !== 0 || performance.now() > until,
+    )
+    await holder.query('rollback')
+    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs / 2)
+  })
+
   test('an outage lasts until the database answers, though all that the reaper hears for longer than a lease is silence', async () => {
     const { proxy, sender } = await startedBehindProxy()
     await becomes(await one(sender, 'ok'), 'sent')

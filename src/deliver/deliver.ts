@@ -24,6 +24,7 @@ import { makeJobs, type JobTools } from './job.ts'
 import type { Journal } from './journal.ts'
 import { makeLaneCursors } from './lane-cursors.ts'
 import { makeLogins } from './logins.ts'
+import { makeOutages } from './outages.ts'
 import { GivenUp, NotComposable } from './prepare.ts'
 import { makeReaper } from './reaper.ts'
 import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unattempted, unread } from './record.ts'
@@ -86,12 +87,18 @@ export function deliverer(
   const cursors = makeLaneCursors()
   let due: { stop(): Promise<void> } | undefined
 
+  const outages = makeOutages(tools.leaseMs)
   const trouble = (what: string) => (error: unknown) => {
     tools.log.fault(what, error)
-    if (isDatabaseAway(error)) reaper.failed()
+    if (isDatabaseAway(error)) outages.failed()
+  }
+  /** Of what keeps or ends leases. */
+  const graveTrouble = (what: string) => (error: unknown) => {
+    tools.log.fault(what, error)
+    if (isDatabaseAway(error)) outages.missed()
   }
 
-  const heartbeat = makeHeartbeat(tools, flights, () => reaper.failed(), trouble('heartbeat'))
+  const heartbeat = makeHeartbeat(tools, flights, outages, graveTrouble('heartbeat'))
   const expiry = makeExpiry(tools)
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
@@ -127,7 +134,7 @@ export function deliverer(
     trouble: trouble('claim'),
   })
 
-  const reaper = makeReaper(tools, heartbeat, claims, trouble)
+  const reaper = makeReaper(tools, heartbeat, outages, claims, trouble)
 
   const launch = (claimed: Claimed, claimedAt: number) => {
     const name = claimName(claimed)
@@ -260,8 +267,8 @@ export function deliverer(
 
   let quiet: () => void = () => undefined
   const timers = [
-    repeating(heartbeat.pauseMs, heartbeat.beat, trouble('heartbeat')),
-    repeating(() => Math.min(1_000, tools.leaseMs / 4), reaper.look, trouble('reap')),
+    repeating(heartbeat.pauseMs, heartbeat.beat, graveTrouble('heartbeat')),
+    repeating(() => Math.min(1_000, tools.leaseMs / 4), reaper.look, graveTrouble('reap')),
     repeating(() => limits.journalAfterMs / 4, unheard.journalLate, trouble('journal')),
     repeating(() => limits.slotsLookMs, makeWay, trouble('slots')),
     // It hears of outages that others see, too, and waits on: what it looks for has waited for long.

@@ -3,6 +3,7 @@ import { limits } from '../config.ts'
 import { commitSomething, type Db } from '../store/database.ts'
 import { claimName, extendLeases, extendLocked } from '../store/outbound.ts'
 import type { InFlight } from './flight.ts'
+import type { Outages } from './outages.ts'
 
 export interface HeartbeatTools {
   readonly db: Db
@@ -25,11 +26,11 @@ export interface Heartbeat {
  */
 export const beatAnswerMs = (leaseMs: number): number => Math.max(limits.databaseAnswerMs, leaseMs / 4)
 
-/** `flights`: by `claimName`. `late` hears of each that was late; `trouble` of what fails beside it. */
+/** `flights`: by `claimName`. `trouble` hears of what fails beside a heartbeat. */
 export function makeHeartbeat(
   { db, leaseDb, leaseMs }: HeartbeatTools,
   flights: ReadonlyMap<string, InFlight>,
-  late: () => void,
+  outages: Pick<Outages, 'missed' | 'beat'>,
   trouble: (error: unknown) => void,
 ): Heartbeat {
   /** Since when one, or the commit behind it, waits for its answer. */
@@ -54,7 +55,6 @@ export function makeHeartbeat(
 
   const extendHeld = async (): Promise<void> => {
     const held = [...flights.values()].filter((flight) => !flight.lost)
-    if (held.length === 0) return
     const extended = await extend(leaseDb, held, extendLeases)
     const left = held.filter((flight) => !extended.has(claimName(flight.claimed)))
     if (left.length > 0 && !lingering) linger(left).catch(trouble)
@@ -74,8 +74,8 @@ export function makeHeartbeat(
 
   return {
     /**
-     * Also of a node that holds nothing: whose own commits hang knows that the others' do. Reading goes on where commits wait for a standby or a disk,
-     * and a heartbeat that met no row has written nothing.
+     * Also of a node that holds nothing: whose own commits hang, or whose question to the queue does (somebody rewrites the table), knows that the others' do.
+     * Reading goes on where commits wait for a standby or a disk, and a heartbeat that met no row has written nothing.
      */
     beat: async () => {
       since = performance.now()
@@ -85,7 +85,8 @@ export function makeHeartbeat(
         await commitSomething(leaseDb)
         failed = false
       } finally {
-        if (isLate()) late()
+        if (isLate()) outages.missed()
+        else if (!failed) outages.beat()
         since = Infinity
       }
     },

@@ -42,3 +42,21 @@ test('a look that comes late, and no later than a living holder can bear, is no 
   const late = (7 * leaseMs) / 4 + 600
   expect([outages.heard(late), outages.heard(late)]).toEqual(['all', 'all'])
 })
+
+/** Looks for two leases and a half, each behind an error of something else, with a heartbeat now and then. */
+function looksAmidErrors(outages: ReturnType<typeof makeOutages>, from: number, heartbeat: () => void): string[] {
+  return Array.from({ length: 10 }, (_, n) => {
+    outages.failed()
+    if (n % 2 === 1) heartbeat()
+    outages.failed()
+    return outages.heard(from + (n * leaseMs) / 4)
+  })
+}
+
+test('errors without an end, while heartbeats go through, hold up the reaper for a lease at a time; while those fail, too, for as long as they do', () => {
+  const outages = makeOutages(leaseMs)
+  looks(outages, 0, 8)
+  const none = (many: number) => Array<string>(many).fill('none')
+  expect(looksAmidErrors(outages, 2_000, () => outages.beat())).toEqual([...none(5), 'all', ...none(4)])
+  expect(looksAmidErrors(outages, 4_250, () => outages.missed())).toEqual(none(10))
+})

@@ -7,7 +7,7 @@ import { hastenBacklog } from '../store/housekeeping.ts'
 import { reap } from '../store/outbound.ts'
 import type { Gate } from './fence.ts'
 import type { Heartbeat } from './heartbeat.ts'
-import { makeOutages } from './outages.ts'
+import type { Outages } from './outages.ts'
 
 export interface ReaperTools {
   readonly db: Db
@@ -22,8 +22,6 @@ export interface Reaper {
   /** Nothing is known of the database from before. */
   begin(): void
   readonly look: () => Promise<void>
-  /** The database was away. */
-  failed(): void
 }
 
 /** What becomes of a message whose worker was lost, in the words of attempts: alerts and metrics count those. */
@@ -32,18 +30,17 @@ const reapedAs: Partial<Record<MessageStatus, string>> = { retrying: 'retry', de
 export function makeReaper(
   { db, gate, log, leaseMs, retrySchedule }: ReaperTools,
   heartbeat: Pick<Heartbeat, 'isLate'>,
+  outages: Outages,
   claims: Pick<ClaimLoop, 'poke' | 'lookAnew'>,
   trouble: (what: string) => (error: unknown) => void,
 ): Reaper {
-  let outages = makeOutages(leaseMs)
   /** Nobody here knows whether the clock was set back before the first look. */
   let lookedAt = Infinity
   return {
     begin: () => {
-      outages = makeOutages(leaseMs)
+      outages.begin()
       lookedAt = Infinity
     },
-    failed: () => outages.failed(),
     look: async () => {
       if (!gate.knowsDatabase()) return
       const at = await databaseNow(db)
@@ -52,7 +49,7 @@ export function makeReaper(
         if (lookedAt < Infinity) claims.lookAnew()
       }
       lookedAt = at.getTime()
-      if (heartbeat.isLate()) outages.failed()
+      if (heartbeat.isLate()) outages.missed()
       const believed = outages.heard(lookedAt)
       if (believed === 'none') return
       // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.
