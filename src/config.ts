@@ -521,6 +521,8 @@ export const limits = {
   commitsLookMs: 250,
   /** Of about 2,147 million; by itself PostgreSQL lets it come to 200. */
   transactionIdsMost: 1_500_000_000,
+  /** Since a snapshot that somebody elsewhere holds: a busy installation's in an hour. */
+  snapshotTransactionsMost: 1_000_000,
   /** Of the write-ahead log for one replication slot. By itself, without any, PostgreSQL has about 1 GB of it on the disk. */
   logKeptBytesMost: 4_000_000_000,
   idempotencyWaitMs: 5_000,

@@ -351,7 +351,7 @@ test('what works today and ends badly is told: nothing swept up, ids that run ou
 test('a write-ahead log that nobody takes is told before it fills the disk: for a slot without a bound, and where it cannot be archived', async () => {
   const db = openDatabase(database.connection, { name: 'upkeep', connectionsMax: 1, answerMs: 5_000 })
   const slot = (name: string, behind: number, bound = 'null', temporary = false) =>
-    `select '${name}' slot_name, false active, null::integer active_pid, 'physical' slot_type, ${temporary} temporary, ${bound}::bigint safe_wal_size,
+    `select '${name}' slot_name, false active, null::integer active_pid, 'physical' slot_type, ${temporary} temporary, ${bound}::bigint safe_wal_size, null::xid xmin,
             '2/80000000'::pg_lsn - ${behind}::numeric restart_lsn`
   const slots = [slot(`gone''s`, 5e9), slot('near', 3e9), slot('bounded', 9e9, '1'), slot('copy', 9e9, 'null', true)]
   try {

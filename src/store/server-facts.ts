@@ -3,6 +3,7 @@
 import { limits } from '../config.ts'
 import { poolerBetween } from './database-away.ts'
 import { closedByUs, commitsHang } from './hanging-commits.ts'
+import { warningsAboutSnapshots } from './held-snapshots.ts'
 import { sql, sqlState, surelyAborted, type Ask, type Db } from './database.ts'
 
 interface Fitness {
@@ -110,6 +111,7 @@ export async function whyCommitsWait(db: Db): Promise<string | undefined> {
 export const warningsAbout = async (db: Db): Promise<string[]> => [
   ...(await warningsAboutStandbys(db)),
   ...(await warningsAboutUpkeep(db)),
+  ...(await warningsAboutSnapshots(db)),
 ]
 
 /**
