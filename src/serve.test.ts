@@ -29,7 +29,7 @@ import { checkDatabase } from './doctor/database-checks.ts'
 import { emptyDatabase, freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
 import { noDatabase } from './start-trouble.ts'
 import { openDatabase, over } from './store/database.ts'
-import { poolerBetween } from './store/database-away.ts'
+import { awayWords, poolerBetween } from './store/database-away.ts'
 import { migrate } from './store/migrate.ts'
 import {
   readServerFacts,
@@ -320,6 +320,20 @@ test.each([
     expect(command).toMatchObject({ name: 'Trouble', message: told })
   },
 )
+
+test.each([
+  ['certificate has expired', /has run out, or a clock is wrong/],
+  ['self-signed certificate in certificate chain', /sslrootcert= names the file of its authority/],
+  ['connection requires a valid client certificate', /that we show it; look at sslcert/],
+  ['certificate authentication failed for user "me"', /whether it is for that user/],
+  [
+    '0A:error:0A000415:SSL routines:ssl3_read_bytes:ssl/tls alert certificate expired:',
+    /that we show it; look at sslcert/,
+  ],
+  ['Feature not supported: RDS Proxy currently doesn’t support command-line options.', /must name PostgreSQL itself/],
+])('whose certificate it is, and what stands before the server: %s', (said, way) => {
+  expect(awayWords(new Error(said), false)).toMatch(way)
+})
 
 test('what works today and ends badly is told: nothing swept up, ids that run out, texts sorted by another library', async () => {
   const db = openDatabase(database.connection, { name: 'upkeep', connectionsMax: 1, answerMs: 5_000 })

@@ -18,7 +18,7 @@ export const poolerBetween =
 
 /** By the words, which say most; by the code where the server speaks another language (`lc_messages`). */
 const waysOut: readonly (readonly [RegExp, string, string?])[] = [
-  [/^unsupported startup parameter/, poolerBetween],
+  [/^unsupported startup parameter|RDS Proxy/, poolerBetween],
   [
     /too many connections for|too many clients|connection slots are reserved/,
     'PostgreSQL has no connection left; raise max_connections, or the limit of the user or the database (a node uses at most 47, README.md), or end what holds them.',
@@ -51,6 +51,14 @@ const waysOut: readonly (readonly [RegExp, string, string?])[] = [
   [
     /does not support SSL connections/,
     'DATABASE_URL asks for TLS (sslmode), and the server has none; turn it on there (ssl = on), or take sslmode away.',
+  ],
+  [
+    /alert (?:certificate|bad certificate|unknown ca)|valid client certificate|^certificate authentication failed/,
+    'PostgreSQL does not take the certificate that we show it; look at sslcert and sslkey in DATABASE_URL, whether it has run out, and whether it is for that user.',
+  ],
+  [
+    /certificate (?:has expired|is not yet valid)/,
+    "the server's certificate, or that of its authority, has run out, or a clock is wrong; renew it there.",
   ],
   [
     /certificate/,

@@ -1,7 +1,13 @@
 // What every connection promises by itself (decisions A1), whatever the server's default is.
-import { readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { TLSSocket } from 'node:tls'
 import { Client } from 'pg'
 import { expect, test, vi } from 'vitest'
+import { certificateFor } from '../../test/world/certificates.ts'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { freshDatabase } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
@@ -458,4 +464,27 @@ test('a line that falls silent within a transaction is waited for once: its call
     await proxy.stop()
     await fresh.drop()
   }
+})
+
+test('a server that shows a certificate which has run out, or is for another host, is away: what is accepted waits, callers are told to come back, and each is told why', async () => {
+  const { key, cert, ca } = certificateFor('db.example')
+  const authority = join(mkdtempSync(join(tmpdir(), 'posthorn-authority-')), 'ca.pem')
+  writeFileSync(authority, ca)
+  const server = createServer((line) =>
+    line.once('data', () => {
+      line.write('S')
+      new TLSSocket(line, { isServer: true, key, cert }).on('error', () => undefined)
+    }),
+  )
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  const url = `postgres://me:secret@127.0.0.1:${port}/none?sslmode=verify-full&sslrootcert=${authority}`
+  const db = openDatabase({ url }, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+  const doors = [() => db.run('select 1'), () => db.transaction((tx) => tx.run('select 1'))]
+  const errors = await Promise.all(doors.map((ask) => ask().catch((error: unknown) => error)))
+  await db.close()
+  server.close()
+  rmSync(dirname(authority), { recursive: true })
+  expect(errors.map(String)).toEqual(Array(2).fill(expect.stringContaining("does not match certificate's altnames")))
+  expect(errors.map(isDatabaseAway)).toEqual([true, true])
 })

@@ -91,7 +91,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   })
   /** As `pool.query` does it: a connection on which something failed is not used again. */
   const onLine = async <T>(work: (client: ClientBase) => Promise<T>, mayRepeat = true): Promise<T> => {
-    const client = await pool.connect()
+    const client = await lineOf(pool)
     const heard = watch?.(client)
     try {
       const answer = await work(client)
@@ -235,11 +235,19 @@ async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise
   }
 }
 
+/** Whatever keeps a line from being opened (a certificate that has run out, say), nothing was asked over it. */
+const lineOf = (pool: Pool): Promise<PoolClient> =>
+  pool.connect().catch((error: unknown) => {
+    if (error instanceof Error && sqlState(error) === undefined) withoutLine.add(error)
+    throw error
+  })
+const withoutLine = new WeakSet<Error>()
+
 async function lineToWrite(pool: Pool): Promise<PoolClient> {
-  const client = await pool.connect()
+  const client = await lineOf(pool)
   if (!mayBeOver(client)) return client
   client.release(true)
-  return pool.connect()
+  return lineOf(pool)
 }
 
 /** What the server said. EPIPE and EROFS have five letters too: an error of this system names its call, and is no word of the server's. */
@@ -293,6 +301,7 @@ export function isDatabaseAway(error: unknown): boolean {
   const code = (error as { code?: unknown }).code
   return (
     ['BatchFull', 'AdmissionTooLate'].includes(error.name) ||
+    withoutLine.has(error) ||
     error instanceof DatabaseSlow ||
     error instanceof LetGo ||
     error instanceof TurnTooLate ||
