@@ -348,7 +348,7 @@ test('what works today and ends badly is told: nothing swept up, ids that run ou
     )
     await db.run(`create view slow.pg_database as
       select oid, datname, '2.36' datcollversion, datfrozenxid, datminmxid from pg_catalog.pg_database`)
-    await db.run('set search_path = slow, pg_catalog, public')
+    await db.run('set search_path = public, slow, pg_catalog')
     expect(await warningsAboutUpkeep(db)).toEqual([
       expect.stringContaining('autovacuum or track_counts is off'),
       expect.stringContaining('used 1600 million transaction ids'),
@@ -378,7 +378,7 @@ test('a write-ahead log that nobody takes is told before it fills the disk: for 
       select case name when 'archive_mode' then 'on' else pg_catalog.current_setting(name) end $$`)
     await db.run(`create view kept.pg_stat_archiver as
       select '000000010000000000000003' last_failed_wal, now() last_failed_time, now() - interval '1 minute' last_archived_time`)
-    await db.run('set search_path = kept, pg_catalog, public')
+    await db.run('set search_path = public, kept, pg_catalog')
     const told = await warningsAboutUpkeep(db)
     expect(told).toEqual([
       expect.stringMatching(
@@ -440,6 +440,8 @@ test('a server that may lose commits is refused, and says which setting it is', 
 test.each([
   ['search_path = nowhere', emptyDatabase, /^The search_path of \S+ \(nowhere\) names no schema that exists/],
   ['search_path = other', freshDatabase, /^Posthorn's tables are in the schema public .*\(other\)/],
+  // As where somebody makes a schema of the user's name, which comes first by itself.
+  ['search_path = other, public', freshDatabase, /^Posthorn's tables are in the schema public .*leads to other first/],
   ['default_transaction_read_only = on', emptyDatabase, /^PostgreSQL lets \S+ only read here/],
   ["transaction_timeout = '100s'", emptyDatabase, /^PostgreSQL ends every transaction of \S+ after 100s/],
   ['session_replication_role = replica', emptyDatabase, /^PostgreSQL runs no triggers for \S+ \(session_repl/],

@@ -98,10 +98,10 @@ async function bringUp(pool: Pool, names: readonly string[], connection: Connect
   return migrateToLatest(pool, texts)
 }
 
-/** The migrations that the database has, oldest first. */
+/** The migrations that the database has, oldest first; none where something else is found before our tables (`whyUnfit` tells). */
 async function doneIn(pool: Pool): Promise<readonly string[]> {
   const { rows: found } = await pool.query<{ there: boolean }>(
-    `select to_regclass('kysely_migration') is not null there`,
+    `select to_regclass(quote_ident(current_schema()) || '.kysely_migration') is not null there`,
   )
   if (found[0]?.there !== true) return []
   const { rows } = await pool.query<{ name: string }>('select name from kysely_migration')

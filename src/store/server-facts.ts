@@ -26,6 +26,8 @@ interface Fitness {
   readonly schema: string | null
   readonly may_create: boolean | null
   readonly elsewhere: string | null
+  /** Where our tables are, when they are found, and something else is found first. */
+  readonly behind: string | null
 }
 
 /** One sentence that says why not; undefined for a server that is good enough. */
@@ -44,10 +46,12 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
                 and not pg_has_role(c.relowner, 'usage') limit 1) owner, current_setting('search_path') path, current_schema()::text as schema,
             has_schema_privilege(current_schema(), 'create') may_create,
             (select quote_ident(n.nspname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
-              where c.relname = 'delivering_nodes' and to_regclass('delivering_nodes') is null limit 1) elsewhere`,
+              where c.relname = 'delivering_nodes' and to_regclass('delivering_nodes') is null limit 1) elsewhere,
+            (select quote_ident(n.nspname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+              where c.oid = to_regclass('delivering_nodes') and n.nspname <> current_schema()) behind`,
   )
   if (facts === undefined) return 'PostgreSQL did not answer.'
-  const { us, login, owner, path, schema, elsewhere } = facts
+  const { us, login, owner, path, schema, elsewhere, behind } = facts
   if (facts.version < 150_000)
     return `PostgreSQL 15 or newer is needed; this server is ${Math.floor(facts.version / 10_000)}.`
   if (facts.fsync !== 'on') return 'PostgreSQL runs with fsync off: accepted mail could be lost. Turn it on.'
@@ -68,6 +72,8 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
     return `PostgreSQL runs no triggers for ${login} (session_replication_role is replica): nothing would guard a message's state, and no webhook would hear of it: alter role ${login} reset session_replication_role, and the same for the database.`
   if (elsewhere !== null)
     return `Posthorn's tables are in the schema ${elsewhere} of this database, and the search_path of ${login} (${path}) does not lead there: alter role ${login} set search_path = ${elsewhere}, or name another database in DATABASE_URL.`
+  if (behind !== null)
+    return `Posthorn's tables are in the schema ${behind} of this database, and the search_path of ${login} (${path}) leads to ${schema} first: new partitions would be made there, and what is removed, dropped when it is old or backed up would not be found. Do alter role ${login} set search_path = ${behind}, and move what it has made in ${schema} meanwhile (alter table ... set schema ${behind}).`
   if (owner !== null)
     return `Posthorn's tables belong to ${owner}, and ${us} is no member of that role: it could make no partitions for the weeks that come, and then nothing would be accepted. Do grant ${owner} to ${login}, and alter role ${login} set role ${owner}, so that what it makes belongs to the same role.`
   if (schema === null)
