@@ -464,6 +464,31 @@ test.each([
   },
 )
 
+test.each([
+  ['the user', (name: string) => `alter role "${name}" connection limit 2`],
+  // The administrator's own session is one of those.
+  ['the database', (name: string) => `alter database "${name}" connection limit 3`],
+])('who has almost no connection left is told which limit to raise: that of %s', async (whose, limit) => {
+  const fresh = await emptyDatabase()
+  const { database: name } = fresh.connection
+  const owner = openDatabase(fresh.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })
+  await owner.run(`create role "${name}" login password 'secret'`)
+  await owner.run(`alter database "${name}" owner to "${name}"`)
+  await owner.run(limit(name))
+  const as = { ...fresh.connection, user: name, password: 'secret' }
+  const held = openDatabase(as, { name: 'held', connectionsMax: 1, answerMs: 5_000 })
+  await held.run('select 1')
+  const { status, detail } = await over(as, checkDatabase)
+  await held.close()
+  await owner.run(`alter database "${name}" owner to current_user`)
+  await owner.run(`drop role "${name}"`)
+  await owner.close()
+  await fresh.drop()
+  expect(status).toBe('warn')
+  expect(detail).toMatch(/(?:2 of 2|3 of 3) connections/)
+  expect(detail).toContain(`raise the connection limit of ${whose} ${name}`)
+})
+
 test('a user who may not make tables is told which right is missing', async () => {
   const fresh = await emptyDatabase()
   const { database } = fresh.connection

@@ -28,10 +28,11 @@ const megabytes = (bytes: number): string =>
 export async function checkDatabase(db: Db, openSeconds: number = limits.doctorTransactionSeconds): Promise<Finding> {
   const unfit = await whyUnfit(db)
   if (unfit !== undefined) return fail(unfit)
-  const { version, sizeBytes, connections, connectionsMax, synchronousCommit } = await readServerFacts(db)
+  const { version, sizeBytes, connections, connectionsMax, connectionsBy, synchronousCommit } =
+    await readServerFacts(db)
   const facts = `PostgreSQL ${version}, ${megabytes(sizeBytes)}, ${connections} of ${connectionsMax} connections, fsync on`
   if (connections > connectionsMax * 0.9)
-    return warn(`${facts}. Almost all connections are taken: raise max_connections, or run fewer nodes.`)
+    return warn(`${facts}. Almost all connections are taken: raise ${connectionsBy}, or run fewer nodes.`)
   if (synchronousCommit === 'off') return fail(`${facts}, but synchronous_commit is off: accepted mail could be lost.`)
   if (!(await hasRoom(db)))
     return fail(

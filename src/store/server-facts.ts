@@ -254,8 +254,11 @@ const tooMuchForUs = '53400'
 export interface ServerFacts {
   readonly version: string
   readonly sizeBytes: number
+  /** Of other users' sessions an ordinary user sees no more than that they are there, and in which database. */
   readonly connections: number
   readonly connectionsMax: number
+  /** What sets that bound: of the server's, our user's and our database's, the one that is nearest. */
+  readonly connectionsBy: string
   /** Of our own connections. */
   readonly synchronousCommit: string
   readonly standbys: number
@@ -265,10 +268,21 @@ export interface ServerFacts {
 export async function readServerFacts(db: Db): Promise<ServerFacts> {
   const [facts] = await db.run<ServerFacts>(
     `select current_setting('server_version') as version, pg_database_size(current_database())::float8 "sizeBytes",
-            (select count(*)::integer from pg_stat_activity where backend_type = 'client backend') connections,
-            current_setting('max_connections')::integer "connectionsMax",
+            nearest.taken connections, nearest.most "connectionsMax", nearest.bound "connectionsBy",
             current_setting('synchronous_commit') "synchronousCommit",
-            (select count(*)::integer from ${standbys}) standbys, clock_timestamp() "now"`,
+            (select count(*)::integer from ${standbys}) standbys, clock_timestamp() "now"
+       from (
+         select bounds.* from (
+           select count(*)::integer taken, count(*) filter (where usename = session_user)::integer ours, count(*) filter (where datname = current_database())::integer here
+             from pg_stat_activity where backend_type = 'client backend' or backend_type is null and datid is not null) n
+          cross join lateral (
+            select n.taken, current_setting('max_connections')::integer most, 'max_connections' bound
+            union all
+            select n.ours, rolconnlimit, 'the connection limit of the user ' || quote_ident(rolname) from pg_roles where rolname = session_user and not rolsuper
+            union all
+            select n.here, datconnlimit, 'the connection limit of the database ' || quote_ident(datname) from pg_catalog.pg_database, pg_roles
+             where datname = current_database() and rolname = session_user and not rolsuper) bounds
+          where bounds.most >= 0 order by bounds.taken::float8 / greatest(bounds.most, 1) desc limit 1) nearest`,
   )
   if (facts === undefined) throw new Error('PostgreSQL did not answer')
   return facts
