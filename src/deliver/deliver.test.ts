@@ -195,6 +195,12 @@ const becomes = (id: MessageId, status: string, withinMs?: number) =>
     (now) => now === status,
     withinMs,
   )
+/** Waits until so many are there, and no more. */
+const arrived = (them: readonly unknown[], many: number) =>
+  eventually(
+    () => them.length,
+    (n) => n === many,
+  )
 const types = async (id: MessageId) =>
   (await world.history(id)).map((line) => line.split(' ')[1]?.replace('message.', ''))
 const facts = (id: MessageId) =>
@@ -762,10 +768,7 @@ describe('the lease', () => {
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer), leaseMs })
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     const first = (await queueRow(id))?.['lease_until'] as Date
     await started({ route: relay(peer), leaseMs })
     // Kept once more after the first one would have run out.
@@ -802,10 +805,7 @@ describe('the lease', () => {
     await holder.query('begin')
     await holder.query('lock table blobs in access exclusive mode')
     gate.open(true)
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     // While the disk hangs its lease is carried on, past where the first one would have ended.
     const until = async () =>
       (await world.value<Date>('select lease_until from outbound where message_id = $1', [id])).getTime()
@@ -871,10 +871,7 @@ describe('the lease', () => {
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
     const service = await started({ route: relay(peer), leaseMs })
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     await world.db.run(
       `update outbound set epoch = epoch + 1, token = 7, lease_owner = $2, lease_until = app_now() + interval '1 hour' where message_id = $1`,
       [id, id],
@@ -938,10 +935,7 @@ describe('a stop', () => {
     const peer = await peerOf({ dot: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
     const service = await started({ route: relay(peer), leaseMs })
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     let stopped = false
     const stopping = service.stop().then(() => (stopped = true))
     // The lease is kept meanwhile: two heartbeats after the stop.
@@ -1054,20 +1048,14 @@ describe('trouble with the database', () => {
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer) })
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     await holder.query('begin')
     await holder.query('select from outbound where message_id = $1 for update', [id])
     held[0]?.write('250 ok\r\n')
     await endWhoWaitsFor(holder)
     await eventually(faults, (seen) => seen.includes('arm'))
     await holder.query('rollback')
-    await eventually(
-      () => held.length,
-      (n) => n === 2,
-    )
+    await arrived(held, 2)
     expect(peer.dots).toBe(0)
     held[1]?.write('250 ok\r\n')
     await becomes(id, 'sent')
@@ -1088,10 +1076,7 @@ describe('trouble with the database', () => {
       }
       await started({ route: relay(peer), timeScale: 1 })
       if (what === 'arm') {
-        await eventually(
-          () => held.length,
-          (n) => n === 1,
-        )
+        await arrived(held, 1)
         await holder.query('begin')
         await holder.query('select from outbound where message_id = $1 for update', [id])
         held[0]?.write('250 ok\r\n')
@@ -1106,10 +1091,7 @@ describe('trouble with the database', () => {
         [id],
       )
       expect(waits).toBeLessThan(2)
-      await eventually(
-        () => held.length,
-        (n) => n === (what === 'arm' ? 2 : 1),
-      )
+      await arrived(held, what === 'arm' ? 2 : 1)
       held.at(-1)?.write('250 ok\r\n')
       await becomes(id, 'sent')
       expect(peer.dots).toBe(1)
@@ -1122,10 +1104,7 @@ describe('trouble with the database', () => {
     const peer = await peerOf({ dot: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer) })
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     await holder.query('begin')
     await holder.query('select from outbound where message_id = $1 for update', [id])
     held[0]?.write('250 2.0.0 ok\r\n')
@@ -1174,10 +1153,7 @@ describe('trouble with the database', () => {
       db: pool(2, as),
       recorder: makeRecorder(pool(1, as), pool(1, as), mark),
     })
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     await world.db.run(`alter role ${role} nologin`)
     await world.db.run('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [role])
     held[0]?.write('250 2.0.0 ok\r\n')
@@ -1355,10 +1331,7 @@ describe('trouble with the database', () => {
     await started({ leaseMs, db, route: relay(peer) })
     await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
     const id = await one(sender, 'ok')
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     await proxy.silence('heartbeat', 'before')
     await eventually(
       () => queueRow(id),
@@ -1387,10 +1360,7 @@ describe('trouble with the database', () => {
     const sender = await senderOf()
     await started({ leaseMs, leaseDb, route: relay(peer) })
     const id = await one(sender, 'ok')
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     await started({ leaseMs, route: relay(peer) }) // the node beside it, which has nothing to complain of
     const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
     await becomes(orphan?.id as MessageId, 'delivery_unknown', patienceMs)
@@ -1425,10 +1395,7 @@ describe('trouble with the database', () => {
     await started({ leaseMs, route: relay(peer) })
     await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
     const ids = [await one(sender, 'ok'), await one(sender, 'ok')].toSorted()
-    await eventually(
-      () => held.length,
-      (n) => n === 2,
-    )
+    await arrived(held, 2)
     await started({ leaseMs, route: relay(peer) }) // the node beside it
     await holder.query('begin')
     await holder.query('select from outbound where message_id = $1 for update', [ids[0]])
@@ -1504,10 +1471,7 @@ describe('a stop of delivery everywhere', () => {
     const id = await one(await senderOf(), 'ok')
     const gate = openGate()
     await started({ route: relay(peer), gate })
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     gate.open(false)
     await becomes(id, 'retrying')
     expect(await queueRow(id)).toMatchObject({ attempts: 0, lease_until: null })
@@ -1545,10 +1509,7 @@ describe('a stop of delivery everywhere', () => {
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer) })
-    await eventually(
-      () => held.length,
-      (n) => n === 1,
-    )
+    await arrived(held, 1)
     await world.db.run(`select stop_delivery_1('drain', 'test', null)`)
     held[0]?.write('250 ok\r\n')
     await becomes(id, 'retrying')
@@ -1604,17 +1565,11 @@ test('a reply that the database does not hear within a second goes to the journa
   const peer = await peerOf({ dot: (socket) => void held.push(socket) })
   const id = await one(await senderOf(), 'ok')
   await started({ route: relay(peer), journal })
-  await eventually(
-    () => held.length,
-    (n) => n === 1,
-  )
+  await arrived(held, 1)
   await holder.query('begin')
   await holder.query('select from outbound where message_id = $1 for update', [id])
   held[0]?.write('250 2.0.0 ok\r\n')
-  await eventually(
-    () => journal.kept.length,
-    (n) => n === 1,
-  )
+  await arrived(journal.kept, 1)
   expect([journal.kept[0]?.id, journal.kept[0]?.status, journal.settled]).toEqual([id, 'sent', []])
   await holder.query('rollback')
   await becomes(id, 'sent')
@@ -1635,25 +1590,16 @@ test('what the journal could not take is offered to it again; what is no reply t
   const sender = await senderOf()
   for (const local of ['ok', 'lost']) await one(sender, local)
   await started({ route: relay(peer), journal: { ...journal, keep } })
-  await eventually(
-    () => held.length,
-    (n) => n === 2,
-  )
+  await arrived(held, 2)
   await holder.query('begin')
   await holder.query('select from outbound for update')
   held[0]?.destroy()
   held[1]?.write('250 2.0.0 ok\r\n')
-  await eventually(
-    () => journal.kept.length,
-    (n) => n === 1,
-  )
+  await arrived(journal.kept, 1)
   await holder.query('rollback')
   const [taken] = journal.kept
   await becomes(taken?.id as MessageId, 'sent')
-  await eventually(
-    () => journal.settled.length,
-    (n) => n === 1,
-  )
+  await arrived(journal.settled, 1)
   expect(journal.settled).toEqual([taken?.id])
   expect(new Set(offered)).toEqual(new Set(['sent']))
 })
@@ -1666,10 +1612,7 @@ test('a reply to a message that the database has forgotten is never dropped: eve
   const peer = await peerOf({ dot: (socket) => void held.push(socket) })
   const id = await one(await senderOf(), 'ok')
   await started({ route: relay(peer) })
-  await eventually(
-    () => held.length,
-    (n) => n === 1,
-  )
+  await arrived(held, 1)
   await holder.query('begin')
   // As a backup brings it back that is older than the claim.
   await holder.query(
