@@ -658,7 +658,7 @@ export const limits = {
   armSpacingMostMs: 30,
   endingSpacingMs: 25,
   preparingAtOnceMax: 128,
-  /** Messages whose content is read from the database at once: fewer than the lines that deliverers have there beside arms and endings (role-deliver.ts). */
+  /** Messages whose content is read from the database at once: fewer than the lines that deliverers have there beside arms and endings (roles/deliver.ts). */
   contentReadsMax: 3,
   // Threads that sign (deliver/signers.ts): how many, and what one order may take.
   signingThreadsMax: 4,
@@ -810,6 +810,8 @@ export const limits = {
   webhookPreviousSecretMs: 24 * 3600_000,
   /** One try, from the look-up of the name to the end of the answer. */
   webhookPostMs: 15_000,
+  /** From a lack of our own, by which no request was made, to the next one. */
+  webhookLackMs: 1_000,
   webhookConnectMs: 10_000,
   webhookQuietMs: 3_000,
   webhookUrlCharactersMax: 2_048,

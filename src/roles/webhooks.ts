@@ -4,7 +4,7 @@ import { version } from '../config.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { openDatabase } from '../store/database.ts'
 import { listen } from '../store/listen.ts'
-import type { Poster, PosterTools } from '../webhooks/post.ts'
+import type { makePoster, Poster, PosterTools } from '../webhooks/post.ts'
 import { makeTargets, webhookSender } from '../webhooks/webhooks.ts'
 
 export function webhooks({ settings, connection, patience, vault, log, metrics }: RoleTools): Role {
@@ -33,15 +33,27 @@ export function webhooks({ settings, connection, patience, vault, log, metrics }
   return { services: [sender], closing: [() => poster.close(), ...closeAll(db, resultDb)] }
 }
 
-/** The HTTP client takes 30 MB of memory; most installations have no endpoint on their first day. */
-function posterWhenNeeded(tools: PosterTools): Poster {
+/** The HTTP client takes 30 MB of memory; most installations have no endpoint on their first day. What could not be loaded (no file was left) is loaded by the next. */
+export function posterWhenNeeded(
+  tools: PosterTools,
+  load: () => Promise<{ readonly makePoster: typeof makePoster }> = () => import('../webhooks/post.ts'),
+): Poster {
   let made: Promise<Poster> | undefined
+  const making = () =>
+    (made ??= load().then(
+      (client) => client.makePoster(tools),
+      (error: unknown) => {
+        made = undefined
+        throw error
+      },
+    ))
   return {
     post: async (post) => {
-      made ??= import('../webhooks/post.ts').then(({ makePoster }) => makePoster(tools))
-      return (await made).post(post)
+      const poster = await making().catch((error: Error) => error.message)
+      if (typeof poster !== 'string') return poster.post(post)
+      return { durationMs: 0, trouble: 'connect_failed', lack: `the HTTP client cannot be loaded (${poster})` }
     },
-    giveUp: () => void made?.then((poster) => poster.giveUp()),
-    close: async () => (await made)?.close(),
+    giveUp: () => void made?.then((poster) => poster.giveUp()).catch(() => undefined),
+    close: async () => (await made?.catch(() => undefined))?.close(),
   }
 }

@@ -389,6 +389,56 @@ describe('what answers is bounded', () => {
   })
 })
 
+describe('what is lacking here is no word about the receiver, and only that is', () => {
+  const failing = (code: string, address = '192.0.2.1'): Targets => ({
+    ...strict(),
+    find: () => Promise.reject(Object.assign(new Error(`connect ${code}`), { code, address })),
+  })
+  const [noWay, way] = [() => Promise.resolve(false), () => Promise.resolve(true)]
+  test.each([
+    ['EMFILE', way, 'nothing is left here for one more connection'],
+    ['EADDRNOTAVAIL', way, 'nothing is left here for one more connection'],
+    ['ENETUNREACH', noWay, 'this machine has no way to any network'],
+    ['ENETUNREACH', way, undefined],
+    ['EHOSTUNREACH', way, undefined],
+    ['ECONNREFUSED', noWay, undefined],
+  ])('%s, with or without a way out', async (code, wayOut, lack) => {
+    const { trouble, ...facts } = await post('http://there.example/', poster({ targets: failing(code), wayOut }))
+    expect([trouble, facts.lack]).toEqual(['connect_failed', lack])
+  })
+
+  test('IPv6 alone is out of reach, for want of an address: the receiver has no other way', async () => {
+    const targets = failing('EADDRNOTAVAIL', '2001:db8::1')
+    expect((await post('http://there.example/', poster({ targets, wayOut: way }))).lack).toBeUndefined()
+  })
+
+  test.each([
+    ['silence', { '.': 'silence' }, 'no name server answers'],
+    ['silence of one name', { '.': {} }, undefined],
+  ] as const)('%s', async (_, root, lack) => {
+    Object.assign(dns.zone, root, { 'silent.example': 'silence' })
+    const asking = () => {
+      const resolver = new Resolver({ timeout: 200, tries: 1 })
+      resolver.setServers([dns.address])
+      return resolver
+    }
+    const rules = { POSTHORN_DNS_SERVERS: [], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: false }
+    const facts = await post('http://silent.example/', poster({ targets: makeTargets(rules, asking), wayOut: way }))
+    expect([facts.trouble, facts.lack]).toEqual(['dns_failure', lack])
+    delete dns.zone['.']
+  })
+
+  test('a name server that is not there, be it that the time was over before that was sure', async () => {
+    const rules = { POSTHORN_DNS_SERVERS: ['127.0.0.1:1'], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: false }
+    const targets = makeTargets(rules)
+    const lack = 'no name server answers'
+    expect(await post('http://there.example/', poster({ targets }))).toMatchObject({ trouble: 'dns_failure', lack })
+    const slow = { ...targets, find: () => new Promise<never>(() => undefined) }
+    const late = poster({ targets: slow, postMs: 50 })
+    expect(await post('http://there.example/', late)).toMatchObject({ trouble: 'timeout', lack })
+  })
+})
+
 describe('TLS', () => {
   const at = (port: number) => `https://hook.example:${port}/`
   beforeAll(() => void (dns.zone['hook.example'] = { a: ['127.0.0.1'] }))

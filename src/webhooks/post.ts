@@ -9,6 +9,7 @@ import { translatedV4 } from '../base/private-address.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { WebhookTrouble } from '../domain/webhook.ts'
+import { makeOwnLack } from './own-lack.ts'
 import type { Targets, TargetTrouble } from './public-address.ts'
 import { parseRetryAfter, type PostFacts } from './verdict.ts'
 
@@ -37,6 +38,8 @@ export interface PosterTools {
   readonly postMs?: number
   /** For so many workspaces connections are kept at once. */
   readonly poolsMax?: number
+  /** Whether this machine has a way to any network; tests say it themselves. */
+  readonly wayOut?: () => Promise<boolean>
 }
 
 interface Kept {
@@ -50,10 +53,12 @@ export function makePoster({
   ca,
   postMs = limits.webhookPostMs,
   poolsMax = limits.webhookPoolsMax,
+  wayOut,
 }: PosterTools): Poster {
   /** The one that was not used for the longest time first. */
   const kept = new Map<WorkspaceId, Kept>()
   const underWay = new Set<Answer>()
+  const ownLack = makeOwnLack(targets, wayOut)
   const sweep = setInterval(() => {
     const longAgo = performance.now() - limits.webhookPoolIdleMs
     for (const [workspace, { usedAt }] of kept)
@@ -99,9 +104,13 @@ export function makePoster({
     post: ({ workspaceId, url, headers, body, now }) =>
       new Promise((resolve) => {
         const request = { method: 'POST' as const, path: url.pathname + url.search, headers: [...headers], body }
-        const answer: Answer = new Answer(postMs, now, (facts) => {
+        const answer: Answer = new Answer(postMs, now, (facts, unbegun) => {
           underWay.delete(answer)
-          resolve(facts)
+          if (unbegun === undefined) return resolve(facts)
+          ownLack(unbegun).then(
+            (lack) => resolve({ ...facts, ...(lack !== undefined && { lack }) }),
+            () => resolve(facts),
+          )
         })
         underWay.add(answer)
         poolOf(workspaceId, url.origin).dispatch(request, answer)
@@ -163,7 +172,7 @@ function guardedConnector(targets: Targets, ca: string | undefined): buildConnec
 
 /** Reads one answer as far as it is wanted. Whatever ends it first decides; the rest is destroyed. */
 class Answer implements Dispatcher.DispatchHandler {
-  readonly #resolve: (facts: PostFacts) => void
+  readonly #resolve: (facts: PostFacts, unbegun?: Error) => void
   readonly #now: () => number
   readonly #startedAt = performance.now()
   readonly #timer: NodeJS.Timeout
@@ -175,7 +184,8 @@ class Answer implements Dispatcher.DispatchHandler {
   #bytes = 0
   #start: Buffer[] = []
 
-  constructor(postMs: number, now: () => number, resolve: (facts: PostFacts) => void) {
+  /** `unbegun`: what went wrong before anything of the request was written. */
+  constructor(postMs: number, now: () => number, resolve: (facts: PostFacts, unbegun?: Error) => void) {
     this.#now = now
     this.#resolve = resolve
     this.#timer = setTimeout(() => void afterPoll().then(() => this.end('timeout')), postMs)
@@ -208,22 +218,24 @@ class Answer implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.end(troubleOf(error, this.#controller !== undefined))
+    const trouble = troubleOf(error, this.#controller !== undefined)
+    this.end(trouble, trouble === 'connect_failed' ? error : undefined)
   }
 
-  end(trouble: WebhookTrouble | undefined): void {
+  end(trouble: WebhookTrouble | undefined, why = trouble && new Error(trouble)): void {
     if (this.#done) return
     this.#done = true
     clearTimeout(this.#timer)
     if (trouble !== undefined) this.#controller?.abort(new Error(trouble))
     const excerpt = excerptOf(this.#start)
-    this.#resolve({
+    const facts = {
       durationMs: Math.round(performance.now() - this.#startedAt),
       ...(this.#status !== undefined && { status: this.#status }),
       ...(trouble !== undefined && { trouble }),
       ...(this.#retryAfterSeconds !== undefined && { retryAfterSeconds: this.#retryAfterSeconds }),
       ...(excerpt !== '' && { excerpt }),
-    })
+    }
+    this.#resolve(facts, this.#controller === undefined ? why : undefined)
   }
 }
 

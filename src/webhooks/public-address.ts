@@ -20,6 +20,10 @@ export interface Targets {
   isAllowed(address: string): boolean
   /** All addresses of a host, each of them allowed. */
   find(host: string): Promise<Found>
+  /** Whether any name server says anything, be it a no. */
+  namesAnswer(): Promise<boolean>
+  /** Private addresses count too. */
+  readonly anywhere: boolean
 }
 
 /** Asks the system's name servers, those of this moment: resolvers are cheap. */
@@ -36,11 +40,14 @@ export function makeTargets(
   ownInterfaces: typeof networkInterfaces = networkInterfaces,
 ): Targets {
   const { POSTHORN_DNS_SERVERS: dnsServers, POSTHORN_ALLOW_PRIVATE_WEBHOOKS: allowPrivate } = rules
-  const addressesOf = (host: string) => {
-    if (allowPrivate && (dnsServers.length === 0 || isLocalhost(host))) return systemAddresses(host)
+  const resolver = (): Resolver => {
     const dns = asking()
     if (dnsServers.length > 0) dns.setServers(dnsServers)
-    return findAddresses(dns, host)
+    return dns
+  }
+  const addressesOf = (host: string) => {
+    if (allowPrivate && (dnsServers.length === 0 || isLocalhost(host))) return systemAddresses(host)
+    return findAddresses(resolver(), host)
   }
   const isAllowed = (address: string): boolean =>
     isIP(address) !== 0 && (allowPrivate || (isPublicTarget(address) && !isAmong(ownInterfaces(), address)))
@@ -57,8 +64,20 @@ export function makeTargets(
       if (!addresses.every(isAllowed)) return { trouble: 'blocked_address' }
       return { addresses: [...addresses, ...found.filter(isSaidTwice)] }
     },
+    // What every one of them knows.
+    namesAnswer: () =>
+      resolver()
+        .resolveSoa('.')
+        .then(
+          () => true,
+          ({ code }: NodeJS.ErrnoException) => !silences.includes(code),
+        ),
+    anywhere: allowPrivate,
   }
 }
+
+/** Nobody is there, or says anything; and nothing was left here to ask with. */
+const silences: readonly unknown[] = ['ETIMEOUT', 'ECONNREFUSED', 'ECANCELLED']
 
 /** NAT64 carries any IPv4 address inside; no receiver needs to be named by one. */
 const isNat64 = (address: string): boolean => /^64:ff9b:/i.test(address)

@@ -11,6 +11,8 @@ export interface PostFacts {
   readonly retryAfterSeconds?: number
   readonly excerpt?: string
   readonly durationMs: number
+  /** What was lacking here, so that the receiver was not asked at all. */
+  readonly lack?: string
 }
 
 export interface Verdict {

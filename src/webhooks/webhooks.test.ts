@@ -383,6 +383,59 @@ test('what goes wrong on our side takes one of the eight tries, too: nothing is 
   expect(await world.value(`select count(*)::integer from webhook_attempts where workspace_id = $1 and trouble = 'worker_lost'`, [shop.workspaceId])).toBe(8) // prettier-ignore
 })
 
+test('a lack of our own takes none of the eight tries and is no failure of the endpoint, however long; what waited comes once, and in its order', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  let isOutOfFiles = true
+  let asked = 0
+  const find: typeof anywhere.find = (host) => {
+    asked++
+    return isOutOfFiles
+      ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }))
+      : anywhere.find(host)
+  }
+  const [id = ''] = await world.admit(shop)
+  for (const sequence of [2, 3]) await world.event(shop, id, sequence)
+  await world.db.run(`update webhook_endpoints set url = replace(url, '127.0.0.1', 'localhost') where workspace_id = $1`, [shop.workspaceId]) // prettier-ignore
+  await world.started({ poster: { targets: { ...anywhere, find } } })
+  const beganAt = performance.now()
+  await world.eventually(
+    () => asked,
+    (times) => times > 3,
+  )
+  // Nobody is worn out by looking, and the operator is told.
+  expect(performance.now() - beganAt).toBeGreaterThan(2 * limits.webhookLackMs)
+  expect(faults()[0]?.facts['error']).toMatchObject({ message: expect.stringContaining('nothing is left here') })
+  isOutOfFiles = false
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(sequences(there.received)).toEqual([1, 2, 3])
+  expect(await world.db.run('select attempt, trouble from webhook_attempts where workspace_id = $1', [shop.workspaceId])).toEqual([1, 2, 3].map(() => ({ attempt: 1, trouble: null }))) // prettier-ignore
+  expect(await world.value('select failing_since from webhook_endpoints where workspace_id = $1', [shop.workspaceId])).toBeNull() // prettier-ignore
+})
+
+test('a database that is away between claim and request takes no try, either', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  const db = world.anotherNode()
+  let away = 2
+  const rows: Db['rows'] = (statement, values) =>
+    statement.name === 'webhook-endpoint' && away-- > 0
+      ? Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))
+      : db.rows(statement, values)
+  await world.admit(shop)
+  await world.started({ db: { ...db, rows } })
+  await there.count(1)
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect([away, faults().length]).toEqual([-1, 2])
+  expect(await world.db.run('select attempt, delivered from webhook_attempts where workspace_id = $1', [shop.workspaceId])).toEqual([{ attempt: 1, delivered: true }]) // prettier-ignore
+})
+
 test('what the filter does not want, or a disabled endpoint, is kept, and sent on request: same id, same bytes, eight new tries', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url, ['message.sent'])

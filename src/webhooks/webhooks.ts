@@ -69,8 +69,12 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const endpoints = makeKnownEndpoints(tools.db, tools.vault)
   const shares = makeShares()
   const flights = new Set<Flight>()
-  /** The last one under way of each message, for the next one to wait for. */
-  const tails = new Map<string, Promise<void>>()
+  /** The last one under way of each message, for the next one to wait for: it tells whether its request was made. */
+  const tails = new Map<string, Promise<boolean>>()
+  /** When a lack of our own last kept a request from being made. */
+  let lackedAt = -Infinity
+  /** And no request was made since: one event at a time finds out. */
+  let lacking = false
   let running = false
   let due: { stop(): Promise<void> } | undefined
   let giveUpAt = Infinity
@@ -100,9 +104,10 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     // Fewer, fuller claims: an event that comes after a pause still goes at once.
     spacingMs: limits.webhookSpacingMs,
     restMs: () => Math.max(20, idleMs / tools.timeScale),
-    waitMs: () => (freeSlots() < limits.webhookClaimLeast ? Infinity : 0),
+    waitMs: () =>
+      freeSlots() < limits.webhookClaimLeast ? Infinity : lackedAt + limits.webhookLackMs - performance.now(),
     claim: async (cursor, since) => {
-      const most = Math.min(freeSlots(), limits.webhookClaimMost)
+      const most = lacking ? 1 : Math.min(freeSlots(), limits.webhookClaimMost)
       const share = limits.webhookShareFirst
       const request = { cursor, since, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
       await there()
@@ -123,9 +128,12 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const flight: Flight = { ...claimed, claimedAt, leaseEndsAt: claimedAt + tools.leaseMs }
     flights.add(flight)
     shares.begin(claimed.workspaceId)
-    const posted = before === undefined ? post(flight) : before.then(() => post(flight))
-    const tail = posted.then(() => {
+    // Behind one that was not asked it would come out of turn.
+    const posted =
+      before === undefined ? post(flight) : before.then((asked) => (asked ? post(flight) : unaskedOf(flight)))
+    const tail = posted.then(({ asked }) => {
       if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
+      return asked
     })
     tails.set(claimed.messageId, tail)
     void posted.then(recordSurely).finally(() => {
@@ -136,9 +144,22 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     })
   }
 
+  const unaskedOf = (flight: Flight): WebhookResult => ({ ...flight, asked: false, delivered: false })
+
+  /** It is due again at once, here or at another node that lacks nothing. */
+  const lacked = (): void => {
+    lackedAt = performance.now()
+    lacking = true
+  }
+  const lackIsOver = (): void => {
+    lacking = false
+    claims.lookAnew()
+  }
+
   /** One try. Never rejects; what could not even begin gives its try back. */
-  const post = async ({ claimedAt, leaseEndsAt, ...claimed }: Flight): Promise<WebhookResult> => {
-    const unasked = { ...claimed, asked: false, delivered: false }
+  const post = async (flight: Flight): Promise<WebhookResult> => {
+    const { claimedAt, leaseEndsAt, ...claimed } = flight
+    const unasked = unaskedOf(flight)
     if (!running || performance.now() >= leaseEndsAt) return unasked
     try {
       // Retention was quicker: there is nothing to tell any more.
@@ -163,6 +184,12 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         body,
         now,
       })
+      if (facts.lack !== undefined) {
+        tools.log.fault('webhook', new Error(`${facts.lack}: webhooks wait, and use no try`))
+        lacked()
+        return unasked
+      }
+      if (lacking) lackIsOver()
       const verdict = verdictOf(facts, claimed.attempt, tools.timeScale)
       if (verdict.delivered) shares.grow(claimed.workspaceId)
       else shares.shrink(claimed.workspaceId)
@@ -179,6 +206,11 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       return { ...claimed, version: endpoint.version, asked: true, ...facts, ...verdict }
     } catch (error) {
       tools.log.fault('webhook', error, { workspaceId: claimed.workspaceId, messageId: claimed.messageId })
+      // It could not tell what the endpoint is; a request is nothing that it knows of.
+      if (isDatabaseAway(error)) {
+        lacked()
+        return unasked
+      }
       // The claim stays counted; when it may be tried again is the ladder's to say.
       const delayMs = ladderMs(tools.timeScale)[claimed.attempt - 1]
       return {
