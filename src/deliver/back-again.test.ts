@@ -8,6 +8,7 @@ import type { RouteKind } from './route.ts'
 
 const refused: Facts = { phase: 'connect', trouble: 'connect_failed' }
 const unknown: Facts = { phase: 'route', trouble: 'dns_failure' }
+const noWay: Facts = { phase: 'connect', trouble: 'connect_failed', cause: 'ENETUNREACH' }
 const later: Facts = { phase: 'rcpt', reply: { code: 451, text: 'not now' } }
 const sent: Facts = { phase: 'eod', reply: { code: 250, text: 'ok' } }
 const restMs = limits.backAgainMs
@@ -17,7 +18,13 @@ const scheduleMs = 30 * 60_000
 /** A clock, name servers, a database, and what was made due. */
 function watched(timeScale = 1) {
   let at = 0
-  const world = { namesAnswer: true as boolean | Promise<boolean>, asked: 0, databaseAway: false }
+  const world = {
+    namesAnswer: true as boolean | Promise<boolean>,
+    asked: 0,
+    databaseAway: false,
+    wayOut: true,
+    looked: 0,
+  }
   const due: string[] = []
   const back = makeBackAgain({
     timeScale,
@@ -30,6 +37,10 @@ function watched(timeScale = 1) {
     namesAnswer: () => {
       world.asked++
       return Promise.resolve(world.namesAnswer)
+    },
+    wayOut: () => {
+      world.looked++
+      return Promise.resolve(world.wayOut)
     },
     now: () => at,
   })
@@ -281,4 +292,29 @@ test('a domain whose own servers are broken waits for its schedule, and nobody i
   attempt('m1', unknown)
   expect(await pass(20 * 60_000)).toEqual([])
   expect(world.asked).toBe(1)
+})
+
+test('while this machine has no way to anywhere, mail for everybody waits, and goes as soon as it has one', async () => {
+  const { world, attempt, pass } = watched()
+  world.wayOut = false
+  attempt('m1', noWay)
+  attempt('m2', noWay, 'relay', 'b.test')
+  // By a name server on this machine: what it remembers it answers all the same.
+  attempt('m3', unknown, 'mx', 'c.test')
+  attempt('m4', refused, 'mx', 'd.test')
+  expect(await pass(20 * 60_000)).toEqual([])
+  world.wayOut = true
+  expect((await pass(1_000)).toSorted()).toEqual(['m1', 'm2', 'm3'])
+  expect(await pass(20 * 60_000)).toEqual([])
+})
+
+test('one host to which there is no way, where others are in reach, waits for its schedule', async () => {
+  const { world, attempt, pass } = watched()
+  attempt('m1', noWay)
+  expect(await pass(20 * 60_000)).toEqual([])
+  expect(world.looked).toBe(1)
+  world.wayOut = false
+  expect(await pass(60_000)).toEqual([])
+  world.wayOut = true
+  expect(await pass(60_000)).toEqual([])
 })

@@ -1,6 +1,7 @@
 // Mail waits for its next try, minutes or hours, because somebody could not be reached: its hosts, a relay, the name servers. When they are there again
 // it goes at once, and the try that found nobody is given back. That they are back is told by other mail that reaches them; name servers are asked a
-// question, for there may be no other mail. Each node for itself, in memory: what it does not know keeps to the schedule.
+// question, and the kernel for a way out, for there may be no other mail. Each node for itself, in memory: what it does not know keeps to the schedule.
+import { isNoWay } from '../base/way-out.ts'
 import { limits } from '../config.ts'
 import type { Phase } from '../domain/attempt.ts'
 import type { Claim, MessageId } from '../domain/message.ts'
@@ -20,6 +21,8 @@ export interface BackAgainTools {
   hasten(claims: readonly Claim[]): Promise<void>
   /** Whether any name server answers anything. */
   namesAnswer(): Promise<boolean>
+  /** Whether this machine has a way to any network. */
+  wayOut(): Promise<boolean>
   readonly now?: () => number
 }
 
@@ -44,6 +47,7 @@ const placeOf = ({ routeSealed, workspaceId, destination }: Claimed, { routeKind
 /** In no name of a domain. */
 const relay = 'relay of'
 const nameServers = 'name servers'
+const wayOut = 'a way out'
 
 export function makeBackAgain(tools: BackAgainTools): BackAgain {
   const { timeScale, now = () => performance.now() } = tools
@@ -53,7 +57,10 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
   /** How often each was made due like this: it waits twice as long before the next time, since a place may come and go. */
   const times = new Map<MessageId, number>()
   let known = 0
-  let namesAway = false
+  const common = [
+    { name: nameServers, isThere: () => tools.namesAnswer(), away: false },
+    { name: wayOut, isThere: () => tools.wayOut(), away: false },
+  ]
 
   const leave = (name: string, id: MessageId): void => {
     const waiting = places.get(name)
@@ -92,31 +99,34 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
     }
   }
 
-  /** They are asked only while somebody waits for them. Where they answer, it was that one name; where they did not and do again, it was them. */
-  const lookAtNames = async (): Promise<void> => {
-    const waiting = [...(places.get(nameServers)?.values() ?? [])]
-    const answer = waiting.length === 0 || (await tools.namesAnswer())
-    if (answer && namesAway) back(nameServers)
-    else if (answer) for (const { claim } of waiting) leave(nameServers, claim.id)
-    namesAway = !answer
+  /** What everybody needs is asked for only while somebody waits for it. Where it is there, it was that one name or host; where it was not and is again, it was that. */
+  const lookAt = async (need: (typeof common)[number]): Promise<void> => {
+    const waiting = [...(places.get(need.name)?.values() ?? [])]
+    const isThere = waiting.length === 0 || (await need.isThere())
+    if (isThere && need.away) back(need.name)
+    else if (isThere) for (const { claim } of waiting) leave(need.name, claim.id)
+    need.away = !isThere
   }
 
   return {
     note: (claimed, result, ending) => {
       const place = placeOf(claimed, result)
       leave(place, claimed.id)
-      leave(nameServers, claimed.id)
+      for (const { name } of common) leave(name, claimed.id)
       if (ending?.status !== 'retrying') times.delete(claimed.id)
       if (result.routeKind === 'sandbox') return
       if (ending?.status === 'retrying' && ending.usesTry && isOutOfReach(result)) {
         const { delayMs = 0 } = ending
         enter(place, claimed, delayMs)
-        if (result.trouble === 'dns_failure' && result.routeKind === 'mx') enter(nameServers, claimed, delayMs)
+        const isUnnamed = result.trouble === 'dns_failure'
+        if (isUnnamed && result.routeKind === 'mx') enter(nameServers, claimed, delayMs)
+        // Name servers of this machine itself answer without a way out, what they can.
+        if (isUnnamed || isNoWay(result.cause)) enter(wayOut, claimed, delayMs)
       } else if (spokenTo.has(result.phase) && result.reply !== undefined) back(place)
     },
     look: async () => {
       if (known >= limits.outOfReachKnownMax) leaveTried()
-      await lookAtNames()
+      for (const need of common) await lookAt(need)
       const at = now()
       const ready = due.filter(({ from }) => from <= at).slice(0, limits.hastenedAtOnce)
       if (ready.length === 0) return

@@ -1,6 +1,7 @@
 // From a queued message to an outcome: claim, prepare, transmit (arm inside), record; no transaction is open while we talk to anyone
 // (delivery-semantics). One loop claims, as many attempts run at once as there are slots, and a heartbeat keeps their leases.
 import { randomUUID } from 'node:crypto'
+import { isThereAWayOut } from '../base/way-out.ts'
 import { limits } from '../config.ts'
 import { makeClaimLoop } from '../base/claim-loop.ts'
 import type { Facts } from '../base/log.ts'
@@ -77,6 +78,7 @@ export function deliverer(
       if (hastened.size > 0) claims.poke()
     },
     namesAnswer: () => tools.transmitter.namesAnswer(),
+    wayOut: isThereAWayOut,
   })
   const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
   const contentRoom = makeRoom<InFlight>(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)

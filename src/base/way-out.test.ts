@@ -1,0 +1,26 @@
+import { execFileSync } from 'node:child_process'
+import { expect, test } from 'vitest'
+import { isNothingLeft } from './nothing-left.ts'
+
+const mayMakeNetworks = (() => {
+  try {
+    execFileSync('unshare', ['-n', 'true'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+})()
+
+test.runIf(mayMakeNetworks)('a machine whose only interface is loopback has no way out, and says so at once', () => {
+  const script = `import { isThereAWayOut } from '${import.meta.dirname}/way-out.ts'; console.log(await isThereAWayOut())`
+  const said = execFileSync('unshare', ['-n', process.execPath, '--input-type=module', '-e', script], {
+    timeout: 30_000,
+  })
+  expect(said.toString().trim()).toBe('false')
+})
+
+test('no free port is a lack of ours; no IPv6 address is how this machine is', () => {
+  const failure = (address: string) =>
+    Object.assign(new Error('connect EADDRNOTAVAIL'), { code: 'EADDRNOTAVAIL', address })
+  expect(['192.0.2.1', '2001:db8::1'].map((address) => isNothingLeft(failure(address)))).toEqual([true, false])
+})
