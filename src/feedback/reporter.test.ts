@@ -74,6 +74,13 @@ test('the keys of a mail are asked for within one bound of time, however many se
   expect(questions).toBeGreaterThan(0)
 })
 
+// A complaint that came in a moment without a free file was kept as unproven, for good: nobody was suppressed by it.
+test('a verifier that cannot be loaded proves nothing, and no lie either: it is the sender who comes again', async () => {
+  const outOfFiles = () => Promise.reject(Object.assign(new Error('too many open files'), { code: 'EMFILE' }))
+  const check = makeReporterCheck({ dnsServers: ['127.0.0.1:1'] }, outOfFiles)
+  await expect(check(mailOf(`${signatures(1)}${from}`))).rejects.toThrow('too many open files')
+})
+
 describe('no key is asked for where there are more signatures than one mail may have', () => {
   test.for([
     ['one beside the other', `${signatures(6)}${from}`],

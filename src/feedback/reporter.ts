@@ -16,9 +16,17 @@ export interface ReporterSettings {
 export type Reporter = { readonly proven: string } | 'unproven' | 'later'
 export type ReporterCheck = (mail: Buffer) => Promise<Reporter>
 
-export function makeReporterCheck({ dnsServers, lookupMs = limits.reporterLookupMs }: ReporterSettings): ReporterCheck {
+/** The verifier takes 30 MB of memory, and complaints are rare. */
+const loadVerifier = () => import('mailauth/lib/dkim/verify.js')
+
+export function makeReporterCheck(
+  { dnsServers, lookupMs = limits.reporterLookupMs }: ReporterSettings,
+  load: typeof loadVerifier = loadVerifier,
+): ReporterCheck {
   return async (mail) => {
     if (!isVerifiable(mail)) return 'unproven'
+    // Where it cannot be loaded (no file is left) nobody can know, and the sender is to come again.
+    const { dkimVerify } = await load()
     const dns = new Resolver({ timeout: limits.dnsQueryMs, tries: limits.dnsTries })
     if (dnsServers.length > 0) dns.setServers(dnsServers)
     let isLate = false
@@ -30,8 +38,6 @@ export function makeReporterCheck({ dnsServers, lookupMs = limits.reporterLookup
     const ask = (name: string, type: string): Promise<string[][]> =>
       isLate ? Promise.reject(new Error('too late')) : (dns.resolve(name, type) as Promise<string[][]>)
     try {
-      // Only now: the verifier takes 30 MB of memory, and complaints are rare.
-      const { dkimVerify } = await import('mailauth/lib/dkim/verify.js')
       const { results, headerFrom, fromFields } = await dkimVerify(Readable.from(inPieces(mail)), {
         strict: true,
         resolver: ask,
