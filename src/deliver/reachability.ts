@@ -1,11 +1,12 @@
 // Addresses that did not answer lately are tried after those that did, so that a host without working IPv6 costs its time limit once in a
-// while and not for every mail. When several IPv6 (or IPv4) addresses in a row were out of reach and none was in reach, it is the family,
+// while and not for every mail. So are those that took the connection and did not greet: half of a host that has died. When several IPv6 (or IPv4) addresses in a row were out of reach and none was in reach, it is the family,
 // ours or theirs, and all of it goes behind. Where there are more than may be tried, both families stay in.
 import { isIP } from 'node:net'
 import { limits } from '../config.ts'
 
 export interface Reachability {
-  note(address: string, reached: boolean): void
+  /** `silent`: the connection was made, and nothing came over it. */
+  note(address: string, reached: boolean | 'silent'): void
   /** As many of them as one attempt may try, those that are known to be out of reach behind the others. */
   inOrder<T extends { readonly address: string }>(targets: readonly T[]): readonly T[]
 }
@@ -18,17 +19,18 @@ export function makeReachability(now: () => number = () => performance.now()): R
   const inARow = new Map<number, Set<string>>()
   let familyUntil = new Map<number, number>()
 
-  const note = (address: string, reached: boolean) => {
+  const note = (address: string, reached: boolean | 'silent') => {
     const family = isIP(address)
-    if (reached) {
-      failedUntil.delete(address)
+    if (reached !== false) {
       inARow.delete(family)
       familyUntil.delete(family)
-      return
+      failedUntil.delete(address)
+      if (reached === true) return
     }
     const until = now() + limits.unreachableMs
     if (failedUntil.size >= limits.unreachableMost) failedUntil.delete(failedUntil.keys().next().value ?? '')
     failedUntil.set(address, until)
+    if (reached === 'silent') return
     const row = inARow.get(family) ?? new Set()
     inARow.set(family, row.add(address))
     if (row.size >= familyFailuresMax) {

@@ -1,7 +1,7 @@
 // The whole way from a job to its facts, over real sockets and a real name server.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import type { DnsServer } from '../../test/world/dns-server.ts'
@@ -173,6 +173,34 @@ test('a workspace’s own relay has a line of its own, also where others have th
   for (const socket of peer.sockets) socket.destroy()
   expect(kind(await held)).toBe('retry lost_before_eod')
 })
+
+// A relay whose first machine had died behind its load balancer held each mail for the five minutes of a greeting, though the second took all of them.
+test.runIf(process.platform === 'linux')(
+  'an address that takes the connection and does not greet is tried behind the others for a while, as one out of reach is',
+  async () => {
+    const peer = await peerOf()
+    const sockets: Socket[] = []
+    const halfDead = createServer((socket) => void sockets.push(socket)).listen(peer.port, '127.0.0.2')
+    await once(halfDead, 'listening')
+    ends.push(async () => {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => halfDead.close(resolve))
+    })
+    dns.zone['half.test'] = { mx: ['h0', 'h1'].map((host, at) => ({ preference: at, exchange: `${host}.half.test` })) }
+    dns.zone['h0.half.test'] = { a: ['127.0.0.2'] }
+    dns.zone['h1.half.test'] = { a: ['127.0.0.1'] }
+    const transmitter = await transmitterOf({ mxPort: peer.port })
+    const hosts = async () => {
+      const mail = mailOf({ recipient: addressOf('someone@half.test') })
+      const result = await send(transmitter, mail, { kind: 'mx' })
+      expect(kind(result)).toBe('accepted')
+      return result.attemptsOnHosts.map((facts) => facts.peer?.host)
+    }
+    expect(await hosts()).toEqual(['h0.half.test', 'h1.half.test'])
+    expect(await hosts()).toEqual(['h1.half.test'])
+    expect(sockets).toHaveLength(1)
+  },
+)
 
 describe('several hosts', () => {
   const broken: Script = { greeting: close }

@@ -196,7 +196,7 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
     const facts = factsOf(end)
     attemptsOnHosts.push(facts)
     if ('crowded' in end) crowdedBy ??= provider
-    if (facts.trouble !== 'shutdown') reachability.note(address, facts.trouble !== 'connect_failed')
+    if (facts.trouble !== 'shutdown') reachability.note(address, reachedBy(facts))
     if (isTransaction(end) && (end.armAsked || isRefusedForGood(end))) {
       const { dotWritten, needsDisarm } = end
       return { ...facts, dotWritten, needsDisarm, attemptsOnHosts }
@@ -267,6 +267,10 @@ function wasDead({ phase, reply, trouble }: Transaction): boolean {
 
 function isTransaction(end: Transaction | NoLease): end is Transaction {
   return 'armAsked' in end
+}
+
+function reachedBy({ phase, trouble }: Facts): boolean | 'silent' {
+  return phase === 'greeting' && trouble === 'timeout' ? 'silent' : trouble !== 'connect_failed'
 }
 
 /** 5yz to MAIL, RCPT, DATA or early to the content: no other host of the domain is asked (decisions B). */
