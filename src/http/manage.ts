@@ -3,7 +3,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
-import type { BodyOf, Managed, OkOf, QueryOf } from '../contract/management/managed.ts'
+import { closed, type BodyOf, type Managed, type OkOf, type QueryOf } from '../contract/management/managed.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'
@@ -60,6 +60,9 @@ export interface Desk {
   readonly anyone: <O extends Managed>(operation: O, handle: Handler<O, { readonly holder?: Holder }>) => void
 }
 
+/** A filter that an endpoint does not have must not look as if it had filtered. */
+const noQuery = closed({})
+
 const tooLarge = (most: number): Refusal =>
   refuse('payload_too_large', `The body is larger than ${most} bytes, which is all that this endpoint takes.`)
 
@@ -87,7 +90,7 @@ export function makeDesk(tools: {
   ): void => {
     const url = operation.path.replaceAll(/\{(\w+)\}/g, ':$1')
     const enter = entranceOf(operation)
-    const readQuery = operation.query === undefined ? undefined : makeQueryReader(operation.query)
+    const readQuery = makeQueryReader(operation.query ?? noQuery)
     const readShape = operation.body === undefined ? undefined : makeReader(operation.body)
     const readThePath = pathReader(operation)
 
@@ -96,7 +99,7 @@ export function makeDesk(tools: {
       if (isRefusal(entered)) return entered
       const path = readThePath(request.params as Record<string, string>)
       if (isRefusal(path)) return path
-      const query = readQuery === undefined ? { value: {} } : readQuery(request.query)
+      const query = readQuery(request.query)
       if (isRefusal(query)) return query
       const body =
         readShape === undefined

@@ -1,5 +1,6 @@
 // The management endpoints against anything: bodies and queries that fit the published schemas, and spoiled ones. Whatever comes, the answer is
 // a documented one (office.test-kit.ts holds each against the document) and never a fault of ours.
+import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Operation } from '../contract/operation.ts'
@@ -117,3 +118,15 @@ test.each(operations.map((each) => [each.operationId, each] as const))('%s', asy
     { numRuns: runsOf(operation) },
   )
 })
+
+test.each(Object.values<Operation>(managementOperations).map((each) => [each.operationId, each] as const))(
+  '%s refuses a parameter that it does not have: a filter that is passed over looks as if it had filtered',
+  async (_name, { method, path }) => {
+    const url = path.slice('/api/v1'.length).replaceAll(/\{\w+\}/g, () => randomUUID())
+    const answer = await browser.ask(method.toUpperCase(), `${url}?reasn=manual`)
+    expect([answer.statusCode, answer.json<object>()]).toEqual([
+      400,
+      expect.objectContaining({ code: 'invalid_request', field: 'reasn' }),
+    ])
+  },
+)

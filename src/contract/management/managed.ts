@@ -67,12 +67,9 @@ export function managed<
     ...(contentType && { contentType }),
     ...(headers[status] && { headers: headers[status] }),
   }
-  const takes = names.length > 0 || wish.query !== undefined || wish.body !== undefined
   const refusals: Record<number, Answer> = {
-    // A person of several workspaces must name one.
-    ...((takes || access === 'member') && {
-      400: no('Malformed or invalid request (`invalid_request` with `field`, `invalid_json`).'),
-    }),
+    // Also where nothing is taken: a parameter that is not there is wrong.
+    400: no('Malformed or invalid request (`invalid_request` with `field`, `invalid_json`).'),
     ...(access !== 'anyone' && { 401: notKnown }),
     ...((access !== 'anyone' || wish.method !== 'get') && { 403: no(forbidden[access]) }),
     ...(names.length > 0 && { 404: no('Not there, or of another workspace (`not_found`).') }),
