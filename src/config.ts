@@ -427,6 +427,8 @@ export const limits = {
   /** How often a stop closes connections that nobody uses. */
   httpGoodbyeMs: 100,
   httpQuietMs: 10_000,
+  /** So long a stop waits for bodies that still come: their senders hear that nothing was accepted before their connections are closed. */
+  httpLastBytesMs: 7_000,
   apiKeyCharactersMax: 200,
   /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer; or until nothing comes for so long. */
   lingerMs: 30_000,

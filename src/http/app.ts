@@ -140,8 +140,12 @@ export function buildApp(options: HttpOptions): FastifyInstance {
 
   app.addHook('preClose', (done) => {
     stopping = true
-    // Waiting for room may take longer than a stop may.
-    for (const { large } of Object.values(rooms)) large.close()
+    const until = performance.now() + limits.httpLastBytesMs
+    for (const { large, open } of Object.values(rooms)) {
+      // Waiting for room may take longer than a stop may.
+      large.close()
+      open.until = until
+    }
     done()
   })
   app.addHook('onClose', () => bodies.stop())

@@ -37,7 +37,11 @@ function usedMemory(): number {
   const { heapUsed, arrayBuffers } = process.memoryUsage()
   return heapUsed + arrayBuffers
 }
-const rooms = (large: ByteRoom, slowBytesMax = Infinity): BodyRooms => ({ large, slow: new SlowRoom(slowBytesMax) })
+const rooms = (large: ByteRoom, slowBytesMax = Infinity): BodyRooms => ({
+  large,
+  slow: new SlowRoom(slowBytesMax),
+  open: { until: Infinity },
+})
 
 /** A request with this header, and the pair that a server has of it. */
 async function request(header: string) {

@@ -22,6 +22,11 @@ const tooSlow = refuse(
   'The body came too slowly, and others needed its room; nothing was accepted. Send it again.',
   { retryAfterSeconds: 3 },
 )
+const stopping = refuse(
+  'service_unavailable',
+  'The service is being stopped, and the body has not come whole; nothing was accepted. Send it again.',
+  { retryAfterSeconds: 3 },
+)
 const cutShort = refuse('invalid_request', 'The request ended before its body was complete; send it again.', {
   field: 'body',
 })
@@ -30,6 +35,8 @@ const cutShort = refuse('invalid_request', 'The request ended before its body wa
 export interface BodyRooms {
   readonly large: ByteRoom
   readonly slow: SlowRoom
+  /** On the clock of `performance.now()`: who is still sending then is sent away. A stop sets it. */
+  readonly open: { until: number }
 }
 
 /** Of requests with a key or a session, whose owner is the workspace or the person. */
@@ -50,7 +57,7 @@ function roomsOf(bytesMax: number, shareBytesMax: number): BodyRooms {
     waitMs: limits.largeRequestWaitMs,
     waitingMax: limits.largeRequestsWaitingMax,
   })
-  return { large, slow: new SlowRoom(limits.slowRequestsBytesMax) }
+  return { large, slow: new SlowRoom(limits.slowRequestsBytesMax), open: { until: Infinity } }
 }
 
 export interface Body {
@@ -108,7 +115,7 @@ async function taken(
 
 function collect(
   incoming: IncomingMessage,
-  { large, slow }: BodyRooms,
+  { large, slow, open }: BodyRooms,
   owner: string,
   takenBytes: number,
   most: number,
@@ -185,6 +192,7 @@ function collect(
     }
     /** Each second that a body does not end: a small one counts from now on, and a large one gives its room to those who wait when it hardly moves. */
     const look = (): void => {
+      if (performance.now() > open.until) return end(stopping)
       if (heldBytes === 0) {
         // A piece as it came may keep all that came with it.
         if (whole !== undefined) move()

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Principal } from '../domain/submission.ts'
@@ -15,6 +15,7 @@ import type { HttpServer } from './server.ts'
 const servers: HttpServer[] = []
 const sockets: Socket[] = []
 afterEach(async () => {
+  vi.useRealTimers()
   for (const socket of sockets.splice(0)) socket.destroy()
   for (const server of servers.splice(0)) await server.stop()
 })
@@ -404,6 +405,39 @@ test('a stop sends away at once who waits for room: what would let them in ends 
   expect(status(await answer)).toBe(503)
   expect(late.text()).toMatch(/\r\nRetry-After: \d/i)
   for (const line of holders) line.socket.destroy()
+  await stopped
+})
+
+test('whose body still comes when a stop waits no longer hears that nothing was accepted, before the connection ends', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  const { port, seen } = await listening()
+  const [small, large, chunked] = [dial(port), dial(port), dial(port)]
+  small.socket.write(request.slice(0, -1))
+  large.socket.write(head(`Content-Length: ${2 * limits.largeRequestBytes}`, 'Expect: 100-continue'))
+  chunked.socket.write(head('Transfer-Encoding: chunked', 'Expect: 100-continue'))
+  for (const line of [large, chunked]) {
+    await line.until(/100 Continue/)
+    line.socket.write('1\r\n{')
+  }
+  const answered = dial(port)
+  answered.socket.write(request)
+  await answered.until(/\}\}$/) // what came before it is being read by now
+  const stopped = servers[0]?.stop()
+  let seconds = 0
+  for (; ![small, large, chunked].every((line) => line.text().includes(' 503 ') || line.socket.destroyed); seconds++) {
+    vi.advanceTimersByTime(1_000)
+    await setImmediate()
+  }
+  expect(seconds * 1_000).toBeGreaterThan(limits.httpLastBytesMs)
+  for (const line of [small, large, chunked]) {
+    const text = await line.until(/\}$/)
+    const answer = text.slice(text.lastIndexOf('HTTP/1.1 '))
+    expect(status(answer)).toBe(503)
+    expect(answer).toMatch(/\r\nRetry-After: \d/i)
+    expect(body(answer)).toMatchObject({ code: 'service_unavailable' })
+    line.socket.end()
+  }
+  expect(seen.submissions).toHaveLength(1)
   await stopped
 })
 
