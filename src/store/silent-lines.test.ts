@@ -7,8 +7,8 @@ import { limits } from '../config.ts'
 import { openDatabase, sql } from './database.ts'
 
 /**
- * A wire that goes on while this process stands still. Told to hold, it keeps what comes back over the lines that there are; told to let go, it passes it on a
- * moment later. It says its port, and when a line that came later has ended.
+ * A wire that goes on while this process stands still. Told to hold, it keeps what comes back over the lines that there are, and told to hold alone, it takes
+ * no other line then; told to let go, it passes it on a moment later. It says its port, and when a line that came later has ended.
  */
 const wire = `
   const { connect, createServer } = require('node:net')
@@ -20,18 +20,27 @@ const wire = `
     lines.add(line)
     near.on('error', () => undefined).on('close', () => { far.destroy(); lines.delete(line); if (line.isLate) parentPort.postMessage('ended') })
     far.on('error', () => undefined).on('close', () => near.destroy())
+    if (isLate && isAlone) near.destroy()
     near.pipe(far)
     far.on('data', (bytes) => line.isHeld ? line.kept.push(bytes) : near.write(bytes))
   })
   let isLate = false
+  let isAlone = false
   parentPort.on('message', (word) => {
-    if (word === 'hold') { isLate = true; for (const line of lines) line.isHeld = true }
+    if (word !== 'let go') { isLate = true; isAlone = word === 'hold alone'; for (const line of lines) line.isHeld = true }
     else setTimeout(() => { for (const { near, kept } of lines) for (const bytes of kept.splice(0)) near.write(bytes) }, 200)
   })
   server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port))
 `
 
-test('an answer that came while this process stood still is heard, and its line no silent one', async () => {
+interface Held {
+  readonly worker: Worker
+  /** Resolves when the server was asked over another line, or could not be. */
+  readonly looked: () => Promise<void>
+}
+
+/** Asks over a line on which nothing comes back for now. */
+async function asked(how: 'hold' | 'hold alone', meanwhile: (held: Held) => Promise<void> | void): Promise<object[]> {
   const fresh = await freshDatabase()
   const { host, port } = fresh.connection
   const worker = new Worker(wire, { eval: true, workerData: { path: `${host}/.s.PGSQL.${port}` } })
@@ -41,19 +50,36 @@ test('an answer that came while this process stood still is heard, and its line 
     { name: 'test', connectionsMax: 1, answerMs: 30_000 },
   )
   try {
-    const asked = sql('test-asked', 'select 1 one')
-    await db.rows(asked)
-    worker.postMessage('hold')
-    const answer = db.rows(asked)
-    // The server has been asked about it, and says that it is not at work.
-    expect(await once(worker, 'message')).toEqual(['ended'])
-    await afterPoll() // whoever asked has heard it, too
+    const question = sql('test-asked', 'select 1 one')
+    await db.rows(question)
+    worker.postMessage(how)
+    const answer = db.rows(question)
+    const looked = async () => expect(await once(worker, 'message')).toEqual(['ended'])
+    await meanwhile({ worker, looked })
     worker.postMessage('let go')
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * limits.silentLineAnswerMs)
-    expect(await answer).toEqual([{ one: 1 }])
+    return await answer
   } finally {
     await db.close()
     await worker.terminate()
     await fresh.drop()
   }
+}
+
+test('an answer that came while this process stood still is heard, and its line no silent one', async () => {
+  const answer = await asked('hold', async ({ worker, looked }) => {
+    // The server has been asked about it, and says that it is not at work.
+    await looked()
+    await afterPoll() // whoever asked has heard it, too
+    worker.postMessage('let go')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * limits.silentLineAnswerMs)
+  })
+  expect(answer).toEqual([{ one: 1 }])
+})
+
+test('where nobody can ask the server about it, a silent line is waited for like any other', async () => {
+  const answer = await asked('hold alone', async ({ looked }) => {
+    await looked()
+    await looked()
+  })
+  expect(answer).toEqual([{ one: 1 }])
 })
