@@ -237,6 +237,78 @@ test('nothing is told to be kept before the disk has it, or where the disk could
 })
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
+test('the disk is asked for one thing after the other, whatever comes meanwhile, and closed when all is done', async () => {
+  let under = ''
+  let isFull = false
+  const asked: string[] = []
+  const slowly = (what: string) => async () => {
+    asked.push(under === '' ? what : `${what} during ${under}`)
+    under = what
+    for (let turns = 0; turns < 3; turns++) await turn()
+    under = ''
+    if (isFull && what === 'append') throw new Error('no space left on device')
+  }
+  const disk: JournalFile = {
+    appendFile: slowly('append'),
+    truncate: slowly('truncate'),
+    datasync: slowly('sync'),
+    close: slowly('close'),
+  }
+  const journal = makeJournal(disk, [], 0)
+  const kept = journal.keep(endingOf(1))
+  journal.settle(endingOf(1)) // the database has answered while it is written
+  await kept
+  await turn()
+  await journal.keep(endingOf(2))
+  const both = ['append', 'sync', 'truncate', 'sync']
+  expect(asked.splice(0)).toEqual([...both, 'append', 'sync'])
+  isFull = true
+  const refused = journal.keep(endingOf(3))
+  const next = journal.keep(endingOf(4))
+  await expect(refused).rejects.toThrow('no space left')
+  isFull = false
+  await next
+  journal.settle(endingOf(2))
+  journal.settle(endingOf(4))
+  await journal.close()
+  expect(asked).toEqual(['append', 'truncate', 'append', 'sync', 'truncate', 'sync', 'close'])
+  expect(under).toBe('')
+})
+
+test('what the disk refused takes no room from later replies', async () => {
+  let isFull = true
+  const disk: JournalFile = {
+    appendFile: () => (isFull ? Promise.reject(new Error('no space left on device')) : Promise.resolve()),
+    truncate: () => Promise.resolve(),
+    datasync: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  }
+  const journal = makeJournal(disk, [], 0)
+  const big = 'x'.repeat(1024 * 1024)
+  for (let bytes = 0; bytes <= limits.journalBytesMax; bytes += big.length)
+    await expect(journal.keep(endingOf(1, big))).rejects.toThrow('no space left')
+  isFull = false
+  await journal.keep(endingOf(1, big))
+  expect(journal.size).toBe(1)
+})
+
+test('what cannot be emptied is not tried on and on, but behind the next line', async () => {
+  let truncations = 0
+  const disk: JournalFile = {
+    appendFile: () => Promise.resolve(),
+    truncate: () => (truncations++ < 100 ? Promise.reject(new Error('the disk is broken')) : Promise.resolve()),
+    datasync: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  }
+  const journal = makeJournal(disk, [], 0)
+  for (let n = 1; n <= 3; n++) {
+    await journal.keep(endingOf(n))
+    journal.settle(endingOf(n))
+    for (let turns = 0; turns < 5; turns++) await turn()
+    expect(truncations).toBe(n)
+  }
+})
+
 test('it is bounded: beyond that a reply is refused by name, and room comes back', async () => {
   const journal = await openJournal(folder, log)
   const big = 'x'.repeat(1024 * 1024)

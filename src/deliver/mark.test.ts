@@ -59,6 +59,17 @@ test('many keeps at once are on the disk when they resolve, and never go back', 
   await mark.close()
 })
 
+test('a counter that is told as kept stands in the file already: the dot behind it may be the last that this node does', async () => {
+  const path = folder()
+  const mark = await openMark(path)
+  await mark.agree({ counter: 0, era: 1 })
+  for (let counter = 1; counter <= 50; counter++) {
+    await mark.keep(counter)
+    expect(readFileSync(join(path, 'mark'), 'latin1')).toContain(` 1 ${counter} `)
+  }
+  await mark.close()
+})
+
 // What the kernel alone has reads like what is on the disk, until the power fails.
 test.runIf(process.platform === 'linux')('a write is not told as done before it is on the disk', async () => {
   const path = folder()

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { failReasons, phases, retryReasons, troubles, unknownReasons } from '../domain/attempt.ts'
 import type { Facts, Phase, Trouble } from '../domain/attempt.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
-import { loginOf, outcomeOf, reports } from './outcome.ts'
+import { isBrokenTls, loginOf, outcomeOf, reports } from './outcome.ts'
 
 const reply = (code: number, text = ''): SmtpReply => {
   const found = /^\d\.\d+\.\d+/.exec(text)?.[0]
@@ -74,6 +74,12 @@ describe('troubles before the dot', () => {
   })
 })
 
+test('a reply that says neither yes nor no before the dot ends nothing for good', () => {
+  for (const phase of beforeDot)
+    for (const code of [220, 354, 399]) expect(said({ phase, reply: reply(code) })).toBe(said({ phase }))
+  expect(said({ phase: 'rcpt' })).toBe('retry lost_before_eod')
+})
+
 describe('after the dot', () => {
   test('a 2yz is acceptance, and nothing else is', () => {
     for (const code of [200, 250, 259]) expect(said({ phase: 'eod', reply: reply(code) })).toBe('accepted')
@@ -84,7 +90,8 @@ describe('after the dot', () => {
     expect(said({ phase: 'eod', trouble: 'timeout' })).toBe('unknown eod_timeout')
     expect(said({ phase: 'eod', trouble: 'closed' })).toBe('unknown eod_closed')
     expect(said({ phase: 'eod', trouble: 'malformed', reply: reply(250) })).toBe('unknown eod_malformed')
-    expect(said({ phase: 'eod', reply: reply(354) })).toBe('unknown eod_malformed')
+    for (const code of [199, 300, 354, 399])
+      expect(said({ phase: 'eod', reply: reply(code) })).toBe('unknown eod_malformed')
     expect(said({ phase: 'eod' })).toBe('unknown eod_closed')
     for (const trouble of troubles) expect(outcomeOf({ phase: 'eod', trouble }).kind).toBe('unknown')
   })
@@ -116,12 +123,13 @@ describe("the provider's report in the session", () => {
   test('4yz is a soft bounce that is no end, and suppresses nobody, whatever its words', () => {
     for (const phase of ['mail', 'rcpt', 'data', 'content', 'arm', 'eod'] as const)
       for (const text of ['', '4.2.0 later', '4.1.1 user unknown', '5.1.1 no such user'])
-        expect(reports({ phase, reply: reply(450, text) }, 'mx')).toMatchObject({
-          type: 'soft_bounce',
-          final: false,
-          suppress: false,
-          bounce: { final: false, permanent: false, source: 'smtp' },
-        })
+        for (const code of [400, 450])
+          expect(reports({ phase, reply: reply(code, text) }, 'mx')).toMatchObject({
+            type: 'soft_bounce',
+            final: false,
+            suppress: false,
+            bounce: { final: false, permanent: false, source: 'smtp' },
+          })
   })
 
   test('5yz is as classified', () => {
@@ -137,12 +145,14 @@ describe("the provider's report in the session", () => {
       suppress: false,
       bounce: { class: 'policy' },
     })
+    expect(reports({ phase: 'rcpt', reply: reply(500) }, 'mx')).toMatchObject({ final: true, bounce: { final: true } })
   })
 
   test('a relay that wants a login which the route does not have is our own trouble, a mail host that wants one is not', () => {
     const wanted = { phase: 'mail', reply: reply(530, '5.7.0 Authentication required') } as const
     expect(outcomeOf(wanted, 'relay')).toEqual({ kind: 'retry', reason: 'auth' })
     expect(outcomeOf(wanted, 'mx')).toEqual({ kind: 'failed', reason: 'mail_5xx' })
+    expect(outcomeOf({ ...wanted, phase: 'rcpt' }, 'relay')).toEqual({ kind: 'failed', reason: 'rcpt_5xx' })
   })
 
   test('a relay is no receiving provider', () => {
@@ -155,11 +165,35 @@ describe("the provider's report in the session", () => {
     expect(reports({ phase: 'data', reply: reply(250), trouble: 'malformed' }, 'mx')).toBeUndefined()
     expect(reports({ phase: 'mail', trouble: 'size' }, 'mx')).toBeUndefined()
     expect(reports({ phase: 'eod', trouble: 'timeout' }, 'mx')).toBeUndefined()
+    for (const trouble of ['tls_failed', 'malformed'] as const)
+      expect(reports({ phase: 'mail', reply: reply(530, '5.7.0 STARTTLS first'), trouble }, 'mx')).toBeUndefined()
+    for (const phase of ['mail', 'rcpt', 'data', 'content', 'arm'] as const)
+      expect(reports({ phase, reply: reply(250) }, 'mx')).toBeUndefined()
+    for (const code of [300, 354, 399])
+      expect(reports({ phase: 'eod', reply: reply(code, '5.1.1 no such user') }, 'mx')).toBeUndefined()
   })
 })
 
+test.each<[string, Facts, boolean]>([
+  ['a handshake that failed', { phase: 'tls', trouble: 'tls_failed' }, true],
+  ['a line that ends in place of the 220', { phase: 'tls', trouble: 'closed' }, true],
+  ['silence in place of the 220', { phase: 'tls', trouble: 'timeout' }, true],
+  ['a line that ends at the EHLO behind the handshake', { phase: 'ehlo', trouble: 'closed', peer: encrypted() }, true],
+  ['silence there', { phase: 'ehlo', trouble: 'timeout', peer: encrypted() }, true],
+  ['a line that ends at an EHLO in clear text', { phase: 'ehlo', trouble: 'closed', peer: { host: 'mx.test' } }, false],
+  ['one that ends later, encrypted', { phase: 'mail', trouble: 'closed', peer: encrypted() }, false],
+  ['a no to STARTTLS', { phase: 'tls', reply: reply(454) }, false],
+  ['no connection', { phase: 'connect', trouble: 'connect_failed' }, false],
+])('whether clear text is worth a try where it is allowed, by %s', (_, facts, isWorthIt) => {
+  expect(isBrokenTls(facts)).toBe(isWorthIt)
+})
+function encrypted() {
+  return { host: 'mx.test', tls: 'TLSv1.3' }
+}
+
 test.each<[string, Facts, ReturnType<typeof loginOf>]>([
   ['535 to AUTH', { phase: 'auth', reply: reply(535) }, 'refused'],
+  ['500 to AUTH', { phase: 'auth', reply: reply(500) }, 'refused'],
   ['a relay that offers no AUTH', { phase: 'auth', trouble: 'auth_unavailable' }, 'refused'],
   ['530 to MAIL', { phase: 'mail', reply: reply(530) }, 'refused'],
   ['454 to AUTH', { phase: 'auth', reply: reply(454) }, undefined],

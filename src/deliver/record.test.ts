@@ -53,6 +53,35 @@ const said = (code: number, text: string) => {
 const pastDot = { phase: 'eod', dotWritten: true } as const
 const disarmed = { needsDisarm: true } as const
 
+describe('what proves that an armed message may be sent again', () => {
+  const evidenceOf = (facts: Partial<TransmitResult>) => endingOf(claimed(), result(facts), schedule)?.evidence
+
+  test.each([400, 421, 451, 499])('a %i to the dot', (code) => {
+    expect(evidenceOf({ ...pastDot, ...said(code, 'later') })).toBe('eod_4xx')
+  })
+
+  test.each<[string, Partial<TransmitResult>]>([
+    ['no answer', { trouble: 'timeout' }],
+    ['a line that ends', { trouble: 'closed' }],
+    ['a line that ends in the middle of a 4yz', { trouble: 'closed', ...said(451, 'la') }],
+    ['a 4yz that is no reply', { trouble: 'malformed', ...said(451, 'later') }],
+    ['one more 354', { trouble: 'malformed', ...said(354, 'go on') }],
+    ['a 399', said(399, 'what')],
+    ['a 500', said(500, 'no')],
+    ['a 2yz', said(250, 'ok')],
+    ['nothing at all', {}],
+  ])('nothing else that comes behind the dot: %s', (_, facts) => {
+    expect(evidenceOf({ ...pastDot, ...facts })).toBeUndefined()
+  })
+
+  test('that the dot was not written, where it was armed or may have been; what was not armed needs no proof', () => {
+    const before: Partial<TransmitResult> = { phase: 'arm', trouble: 'arm_failed' }
+    expect(evidenceOf({ ...before, armed: true })).toBe('not_written')
+    expect(evidenceOf({ ...before, needsDisarm: true })).toBe('not_written')
+    expect(evidenceOf(before)).toBeUndefined()
+  })
+})
+
 describe('every kind of end', () => {
   // facts | status, reason, evidence, report, its rank, suppressed, the words
   const table: [string, Partial<TransmitResult>, unknown[], string | undefined][] = [
@@ -549,8 +578,10 @@ describe('an attempt that is put off', () => {
   })
 
   test('again and again waits twice as long each time, up to the first pause of the schedule', () => {
-    const waits = (epoch: number) => ourLackMs(claimed({ epoch, attempt: 1 }), { ...schedule, timeScale: 1 })
-    expect([1, 2, 3, 7, 8, 5_000].map(waits)).toEqual([1_000, 2_000, 4_000, 60_000, 60_000, 60_000])
+    const waits = (epoch: number, timeScale = 1) =>
+      ourLackMs(claimed({ epoch, attempt: 1 }), { ...schedule, timeScale })
+    expect(waits(1, 4)).toBe(limits.ourLackMs / 4)
+    expect([1, 2, 3, 7, 8, 5_000].map((epoch) => waits(epoch))).toEqual([1_000, 2_000, 4_000, 60_000, 60_000, 60_000])
   })
 
   const made = 'The message made way for others while it waited for an answer, or for room.'
