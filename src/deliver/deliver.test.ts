@@ -72,8 +72,8 @@ const log: Log = {
 }
 const faults = () => lines.filter(({ what }) => what !== 'attempted').map(({ what }) => what)
 
-function pool(connectionsMax: number, to: EmbeddedConnection = connection, waitMs?: number): Db {
-  const db = openDatabase(to, { name: 'deliver', connectionsMax, answerMs: 10_000, ...(waitMs && { waitMs }) })
+function pool(connectionsMax: number, to: EmbeddedConnection = connection, waitMs?: number, answerMs = 10_000): Db {
+  const db = openDatabase(to, { name: 'deliver', connectionsMax, answerMs, ...(waitMs && { waitMs }) })
   ends.unshift(() => db.close()) // after the services
   return db
 }
@@ -81,6 +81,12 @@ function pool(connectionsMax: number, to: EmbeddedConnection = connection, waitM
 /** Longer than a busy disk is likely to stand still: whoever is alive keeps it. */
 const leaseMs = 4_000
 const patienceMs = 5 * leaseMs
+/** So long that a busy machine has several seconds for each heartbeat: for whoever keeps a lease past where it would have ended. */
+const longLeaseMs = 3 * leaseMs
+/**
+ * For what waits until a lease is over: the node rests as in life, and does not look every 20 ms for what is due, as one does whose retries come at once.
+ */
+const calm = { leaseMs, timeScale: 1 }
 
 const toReceiver = () =>
   makeTransmitter({
@@ -176,17 +182,18 @@ function withFile(sender: Sender, size: number, fields: Record<string, unknown> 
 }
 
 const statusOf = (id: MessageId) => world.value<string>('select status from messages where id = $1', [id])
-/** Looks again and again until it is so. */
+/** Looks again and again until it is so, the more seldom the longer it has waited: a look is a question to the database, and some wait for a lease. */
 async function eventually<T>(read: () => Promise<T> | T, isSo: (value: T) => boolean, withinMs = 30_000): Promise<T> {
-  const deadline = performance.now() + withinMs
+  const began = performance.now()
   for (;;) {
     const value = await read()
     if (isSo(value)) return value
-    if (performance.now() > deadline)
+    const waitedMs = performance.now() - began
+    if (waitedMs > withinMs)
       throw new Error(
         `still ${JSON.stringify(value)}; ${JSON.stringify(lines.slice(-5), (_, v: unknown) => (v instanceof Error ? v.message : v))}`,
       )
-    await setTimeout(3)
+    await setTimeout(Math.min(50, 3 + waitedMs / 20))
   }
 }
 const becomes = (id: MessageId, status: string, withinMs?: number) =>
@@ -767,10 +774,10 @@ describe('the lease', () => {
     const held: Socket[] = []
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
-    await started({ route: relay(peer), leaseMs })
+    await started({ route: relay(peer), ...calm })
     await arrived(held, 1)
     const first = (await queueRow(id))?.['lease_until'] as Date
-    await started({ route: relay(peer), leaseMs })
+    await started({ route: relay(peer), ...calm })
     // Kept once more after the first one would have run out.
     await eventually(
       () => queueRow(id),
@@ -790,11 +797,11 @@ describe('the lease', () => {
     const route = relay(await peerOf({ dot }))
     const sender = await senderOf()
     const gate = openGate()
-    await started({ db: pool(4), gate, route, leaseMs })
+    await started({ db: pool(4), gate, route, ...calm })
     await becomes(await one(sender, 'ok'), 'sent') // from now on the keys are known
     const beside = openGate()
     beside.open(false)
-    await started({ gate: beside, leaseMs }) // a node that claims nothing, and reaps
+    await started({ gate: beside, ...calm }) // a node that claims nothing, and reaps
     const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
     await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
     gate.open(false)
@@ -856,7 +863,7 @@ describe('the lease', () => {
       return real.transmit(job)
     }
     const id = await one(await senderOf(), 'ok')
-    await started({ db: { ...db, rows }, transmitter: { ...real, transmit }, leaseMs })
+    await started({ db: { ...db, rows }, transmitter: { ...real, transmit }, ...calm })
     const deadline = await began.promise
     const first = deadline()
     expect(first - asked.claim).toBeLessThan(0.9 * leaseMs + 1)
@@ -870,7 +877,7 @@ describe('the lease', () => {
     const held: Socket[] = []
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
-    const service = await started({ route: relay(peer), leaseMs })
+    const service = await started({ route: relay(peer), ...calm })
     await arrived(held, 1)
     await world.db.run(
       `update outbound set epoch = epoch + 1, token = 7, lease_owner = $2, lease_until = app_now() + interval '1 hour' where message_id = $1`,
@@ -891,7 +898,7 @@ describe('the lease', () => {
       { armed: true, leaseSeconds: -1 },
       { recipient: 'ok@example.org', leaseSeconds: -1 },
     ])
-    await started({ leaseMs })
+    await started({ ...calm })
     await becomes(armed?.id as MessageId, 'delivery_unknown', patienceMs)
     await becomes(idle?.id as MessageId, 'sent')
     expect(await receipts(armed?.id as MessageId)).toBe(0)
@@ -934,7 +941,7 @@ describe('a stop', () => {
     const held: Socket[] = []
     const peer = await peerOf({ dot: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
-    const service = await started({ route: relay(peer), leaseMs })
+    const service = await started({ route: relay(peer), ...calm })
     await arrived(held, 1)
     let stopped = false
     const stopping = service.stop().then(() => (stopped = true))
@@ -1012,9 +1019,34 @@ async function startedBehindProxy() {
   const sender = await senderOf()
   // Who waits for a line gives up no sooner than who waits for an answer: longer than an outage here lasts.
   const db = pool(2, { ...connection, host: '127.0.0.1', port: proxy.port }, 10_000)
-  await started({ leaseMs, db })
+  await started({ ...calm, db })
   return { proxy, sender }
 }
+
+/** The way to the database of a node whose reaper can be watched. */
+function watchedReaper() {
+  const db = pool(2, connection, undefined, 60_000) // a wait for a lock that ended there would be an outage
+  let hear = (): void => undefined
+  const rows: Db['rows'] = async (statement, values) => {
+    const told = hear // only of what is asked from now on
+    const answer = await db.rows<never>(statement, values)
+    if (statement.name === 'reap' && values?.[2] === true) told()
+    return answer
+  }
+  return {
+    db: { ...db, rows },
+    /** Resolves when the reaper has looked, from now on, believing that whoever has armed is dead when his lease is over. */
+    believes: () => new Promise<void>((resolve) => void (hear = resolve)),
+  }
+}
+
+/** Resolves when this end of a lease lies behind the database. */
+const isOver = (until: unknown) =>
+  eventually(
+    () => world.value<boolean>('select app_now() > $1', [until]),
+    (over) => over,
+    2 * longLeaseMs,
+  )
 
 /** After an outage: what is armed and nobody's is left alone for so long, while others are delivered. */
 async function waitsItsLease(sender: Sender, orphan: MessageId, leastMs: number): Promise<void> {
@@ -1127,7 +1159,7 @@ describe('trouble with the database', () => {
          when (new.subject = 'poison' and new.status = 'sent') execute function refuse_poison()`,
     )
     const journal = memoryJournal()
-    const service = await started({ leaseMs, journal })
+    const service = await started({ ...calm, journal })
     await becomes(id, 'delivery_unknown', patienceMs)
     expect(faults().filter((what) => what === 'finish')).toHaveLength(5)
     // The next start tells it again: what a server has answered is never let go.
@@ -1239,7 +1271,7 @@ describe('trouble with the database', () => {
   test('after an outage the reaper waits for those who hold replies', async () => {
     const holder = await holderOf()
     const sender = await senderOf()
-    await started({ leaseMs })
+    await started({ ...calm })
     await holder.query('begin')
     await holder.query('lock table outbound in access exclusive mode')
     await endWhoWaitsFor(holder)
@@ -1328,7 +1360,7 @@ describe('trouble with the database', () => {
     const sender = await senderOf()
     const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
     const db = pool(3, { ...connection, host: '127.0.0.1', port: proxy.port }, 10_000)
-    await started({ leaseMs, db, route: relay(peer) })
+    await started({ ...calm, db, route: relay(peer) })
     await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
     const id = await one(sender, 'ok')
     await arrived(held, 1)
@@ -1355,20 +1387,18 @@ describe('trouble with the database', () => {
     const held: Socket[] = []
     const peer = await peerOf({ dot: (socket) => void held.push(socket) })
     const behind = { ...connection, host: '127.0.0.1', port: proxy.port }
-    const leaseDb = openDatabase(behind, { name: 'leases', connectionsMax: 1, answerMs: leaseMs / 8 })
+    const leaseDb = openDatabase(behind, { name: 'leases', connectionsMax: 1, answerMs: longLeaseMs / 8 })
     ends.unshift(() => leaseDb.close())
-    const sender = await senderOf()
-    await started({ leaseMs, leaseDb, route: relay(peer) })
-    const id = await one(sender, 'ok')
+    const [here, beside] = [watchedReaper(), watchedReaper()]
+    await started({ ...calm, leaseMs: longLeaseMs, leaseDb, db: here.db, route: relay(peer) })
+    await started({ ...calm, leaseMs: longLeaseMs, db: beside.db, route: relay(peer) }) // the node beside it, which has nothing to complain of
+    const id = await one(await senderOf(), 'ok')
     await arrived(held, 1)
-    await started({ leaseMs, route: relay(peer) }) // the node beside it, which has nothing to complain of
-    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await becomes(orphan?.id as MessageId, 'delivery_unknown', patienceMs)
-    await setTimeout(leaseMs) // by now that one, too, believes a lease that ran out
     await proxy.silence('heartbeat', 'before')
-    await setTimeout(2 * leaseMs)
+    await isOver((await queueRow(id))?.['lease_until'])
+    await Promise.all([here.believes(), beside.believes()])
     expect(await statusOf(id)).toBe('sending')
-    held[0]?.write('250 2.0.0 ok\r\n')
+    for (const socket of held) socket.write('250 2.0.0 ok\r\n')
     await becomes(id, 'sent')
     expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
     expect(faults()).toEqual(['heartbeat'])
@@ -1391,15 +1421,17 @@ describe('trouble with the database', () => {
     const held: Socket[] = []
     const peer = await peerOf({ dot: (socket) => void held.push(socket) })
     const sender = await senderOf()
-    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await started({ leaseMs, route: relay(peer) })
-    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
+    const [here, beside] = [watchedReaper(), watchedReaper()]
+    await started({ ...calm, leaseMs: longLeaseMs, db: here.db, route: relay(peer) })
     const ids = [await one(sender, 'ok'), await one(sender, 'ok')].toSorted()
     await arrived(held, 2)
-    await started({ leaseMs, route: relay(peer) }) // the node beside it
+    await started({ ...calm, leaseMs: longLeaseMs, db: beside.db, route: relay(peer) }) // the node beside it
     await holder.query('begin')
     await holder.query('select from outbound where message_id = $1 for update', [ids[0]])
-    await setTimeout(3 * leaseMs) // how long the lock is held
+    const leases = await Promise.all(ids.map(queueRow))
+    for (const row of leases) await isOver(row?.['lease_until'])
+    await Promise.all([here.believes(), beside.believes()])
+    expect((await queueRow(ids[0] as MessageId))?.['held']).toBe(false)
     expect(await statusOf(ids[1] as MessageId)).toBe('sending')
     await holder.query('rollback')
     for (const socket of held) socket.write('250 2.0.0 ok\r\n')
@@ -1413,7 +1445,7 @@ describe('trouble with the database', () => {
     const orphans = await world.claimed(await senderOf(), [{ leaseSeconds: -1 }, { armed: true, leaseSeconds: -1 }])
     const [unarmed, armed] = orphans.map(({ id }) => id) as [MessageId, MessageId]
     const began = performance.now()
-    await started({ leaseMs })
+    await started({ ...calm })
     await eventually(
       () => types(unarmed),
       (seen) => seen.includes('retrying'),
@@ -1643,7 +1675,7 @@ test('a fault of ours behind the arm proves nothing, however often it was tried:
       throw new Error('a fault of ours')
     },
   }
-  await started({ transmitter, leaseMs })
+  await started({ transmitter, ...calm })
   await becomes(id, 'delivery_unknown', patienceMs)
   expect([await receipts(id), await types(id)]).toEqual([1, ['queued', 'sending', 'delivery_unknown']])
   // The database would not have let it be tried again; nobody has asked.
