@@ -25,7 +25,7 @@ export interface Visit {
 }
 
 export async function startVisit(options: PosthornOptions = {}): Promise<Visit> {
-  const posthorn = await startPosthorn(options)
+  const posthorn = atOneDesk(await startPosthorn(options))
   const origin = posthorn.url.replace('127.0.0.1', 'localhost')
   const browser = await startBrowser(origin)
   return {
@@ -51,6 +51,12 @@ export async function startVisit(options: PosthornOptions = {}): Promise<Visit> 
     },
   }
 }
+
+/** What a person at a browser is to find there is made by commands, and nobody asks how each of them begins. */
+const atOneDesk = (posthorn: Posthorn): Posthorn => ({
+  ...posthorn,
+  cli: async <Answer>(...args: readonly string[]) => (await posthorn.commands(args))[0] as Answer,
+})
 
 /** The start prints it once. */
 export function firstLogin(said: string): Login {

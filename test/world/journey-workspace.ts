@@ -57,7 +57,7 @@ export async function makeWorkspace(posthorn: Posthorn, options: WorkspaceOption
   const domain = options.domain ?? `shop${made}.example`
   const plan = options.plan === undefined ? 'unlimited' : `plan-${made}`
   const limits = Object.entries(options.plan ?? {}).flatMap(([window, limit]) => [`--${window}`, String(limit)])
-  if (options.plan !== undefined) await posthorn.cli('plan', 'set', plan, ...limits)
+  if (options.plan !== undefined) await posthorn.commands(['plan', 'set', plan, ...limits])
   const address = `post@${domain}`
   const scopes = ['mail.send', 'mail.status.read'].flatMap((scope) => ['--scope', scope])
   const [{ id }, { records }, { key }, mailbox] = await posthorn.commands<
@@ -68,7 +68,7 @@ export async function makeWorkspace(posthorn: Posthorn, options: WorkspaceOption
     ['key', 'create', '{id}', '--name', 'test', ...scopes],
     ['mailbox', 'add', '{id}', address, '--name', 'The Shop'],
   )
-  if (options.route !== undefined) await posthorn.cli('workspace', 'set', id, '--route', options.route)
+  if (options.route !== undefined) await posthorn.commands(['workspace', 'set', id, '--route', options.route])
   const authorization = { authorization: `Bearer ${key}` }
 
   const workspace: JourneyWorkspace = {

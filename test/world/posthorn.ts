@@ -16,6 +16,7 @@ import type { EmbeddedConnection } from '../../src/store/embedded.ts'
 import { freePorts } from '../../src/base/free-ports.ts'
 import { freshDatabase, type FreshDatabase } from './postgres.ts'
 import { startPostgresProxy, type PostgresProxy } from './postgres-proxy.ts'
+import { commandDesk } from './command-desk.ts'
 import { makeWorkspace, type JourneyWorkspace, type WorkspaceOptions } from './journey-workspace.ts'
 
 export interface PosthornOptions {
@@ -46,7 +47,7 @@ export interface Posthorn {
   pids(): number[]
   /** Runs a command and answers what it printed with --json. */
   cli<Answer>(...args: readonly string[]): Promise<Answer>
-  /** Runs one after the other, and answers what each printed; `{id}` stands for the id in the first answer. */
+  /** Runs one after the other in one process for all of them, and answers what each printed; `{id}` stands for the id in the first answer. */
   commands<Answers extends readonly object[]>(...commands: readonly (readonly string[])[]): Promise<Answers>
   /** Rows straight from its database, for what only the database knows. */
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>
@@ -133,6 +134,7 @@ async function startNode(
   const others: Posthorn[] = []
   let running: Running | undefined = await run(binary, env)
   let client: Promise<Client> | undefined
+  const desk = commandDesk({ NODE_COMPILE_CACHE: join(thisCheckout, 'node_modules/.cache/posthorn'), ...env })
   let said = ''
 
   const connect = async (): Promise<Client> => {
@@ -162,7 +164,11 @@ async function startNode(
     feedbackPort: Number(env.POSTHORN_FEEDBACK_PORT),
     pids: () => (running === undefined ? [] : familyOf(running.pid)),
     cli: (...args) => command(binary, env, args),
-    commands: (...all) => commands(binary, env, all),
+    commands: async <Answers extends readonly object[]>(...all: readonly (readonly string[])[]) => {
+      const isOurs = binary === join(thisCheckout, 'bin/posthorn')
+      const answers: readonly object[] = isOurs ? await desk.run(all) : await oneByOne(binary, env, all)
+      return answers as Answers
+    },
     query: async (text, values = []) => (await (await (client ??= connect())).query(text, values as unknown[])).rows,
     disconnect: async () => {
       await (await client?.catch(() => undefined))?.end().catch(() => undefined)
@@ -197,6 +203,7 @@ async function startNode(
     },
     remove: async () => {
       await Promise.all(others.map((other) => other.remove()))
+      await desk.end()
       await node.disconnect()
       await node.stop()
     },
@@ -267,31 +274,22 @@ async function command<Answer>(binary: string, env: Settings, args: readonly str
   return JSON.parse(stdout) as Answer
 }
 
-async function commands<Answers extends readonly object[]>(
+/** Another release may not have the program for a desk. */
+async function oneByOne(
   binary: string,
   env: Settings,
   all: readonly (readonly string[])[],
-): Promise<Answers> {
-  // Of this checkout in one process; another release may not have the program for it.
-  if (binary !== join(thisCheckout, 'bin/posthorn')) {
-    const answers: { readonly id?: string }[] = []
-    for (const words of all)
-      answers.push(
-        await command(
-          binary,
-          env,
-          words.map((word) => word.replace('{id}', answers[0]?.id ?? '')),
-        ),
-      )
-    return answers as readonly object[] as Answers
-  }
-  const compiled = { NODE_COMPILE_CACHE: join(thisCheckout, 'node_modules/.cache/posthorn') }
-  const running = promisify(execFile)(process.execPath, [join(thisCheckout, 'test/world/commands.ts')], {
-    env: { ...compiled, ...env },
-  })
-  running.child.stdin?.end(JSON.stringify(all))
-  const { stdout } = await running
-  return stdout.split('\n--\n').map((answer) => JSON.parse(answer) as object) as readonly object[] as Answers
+): Promise<{ readonly id?: string }[]> {
+  const answers: { readonly id?: string }[] = []
+  for (const words of all)
+    answers.push(
+      await command(
+        binary,
+        env,
+        words.map((word) => word.replace('{id}', answers[0]?.id ?? '')),
+      ),
+    )
+  return answers
 }
 
 /** The process, its group, and all that descend from them: PostgreSQL has a session of its own. */
