@@ -1391,9 +1391,9 @@ describe('trouble with the database', () => {
     ends.unshift(() => leaseDb.close())
     const [here, beside] = [watchedReaper(), watchedReaper()]
     await started({ ...calm, leaseMs: longLeaseMs, leaseDb, db: here.db, route: relay(peer) })
-    await started({ ...calm, leaseMs: longLeaseMs, db: beside.db, route: relay(peer) }) // the node beside it, which has nothing to complain of
     const id = await one(await senderOf(), 'ok')
     await arrived(held, 1)
+    await started({ ...calm, leaseMs: longLeaseMs, db: beside.db, route: relay(peer) }) // the node beside it, which has nothing to complain of
     await proxy.silence('heartbeat', 'before')
     await isOver((await queueRow(id))?.['lease_until'])
     await Promise.all([here.believes(), beside.believes()])
