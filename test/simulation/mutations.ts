@@ -97,7 +97,7 @@ export const mutations: Readonly<Record<string, Mutation & { readonly patches?: 
         from: 'isTransaction(end) && (end.armAsked || isRefusedForGood(end))',
         to: 'isTransaction(end) && ((end.armAsked && end.trouble === undefined) || isRefusedForGood(end))',
       },
-      { file: 'deliver/deliver.ts', from: 'held = undefined\n        leave()', to: 'leave()' },
+      { file: 'deliver/job.ts', from: 'held = undefined\n        leave()', to: 'leave()' },
     ],
   },
   'source: silence after the dot is a loss before it': {
