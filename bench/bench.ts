@@ -23,7 +23,9 @@ import type { Row } from './table.ts'
 
 let interrupted = false
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, () => {
+  process.on(signal, () => {
+    // Ctrl-C comes twice: from the terminal, and from npm. What has been started must be ended all the same.
+    if (interrupted) return
     interrupted = true
     void endAll().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143))
   })

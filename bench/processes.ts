@@ -19,11 +19,17 @@ export function atTheEnd(undo: Undo): Undo {
   return once
 }
 
-let ending = false
+let ending: Promise<void> | undefined
 
-/** Also ends what is started meanwhile: after Ctrl-C the bench itself goes on for a moment. */
-export async function endAll(): Promise<void> {
-  ending = true
+/**
+ * Also ends what is started meanwhile: after Ctrl-C the bench itself goes on for a moment. Whoever calls it again waits for the same end: beside it, a program that
+ * an undo runs would be taken for one to be ended.
+ */
+export function endAll(): Promise<void> {
+  return (ending ??= undoAll())
+}
+
+async function undoAll(): Promise<void> {
   for (let undo = [...undos].at(-1); undo !== undefined; undo = [...undos].at(-1))
     await undo().catch((error: unknown) => console.error(`bench: while cleaning up: ${String(error)}`))
 }
@@ -68,7 +74,7 @@ export interface Program {
 let starts = 0
 
 export function start({ name, command, args, env = {}, folder, stopMs = 10_000 }: Program): Running {
-  if (ending) throw new Error(`${name} is not started any more`)
+  if (ending !== undefined) throw new Error(`${name} is not started any more`)
   const log = join(folder, `${name}-${++starts}.log`)
   const output = fs.openSync(log, 'w', 0o600)
   const child = spawn(command, args, {
