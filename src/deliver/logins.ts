@@ -1,6 +1,7 @@
 // Whether relays take our logins. That one does not is no fault of any message: its mail waits, and only an operator can help. So it is told when it
 // begins and when it ends, once for each route, and how many do not is a number; what each attempt saw is with its message. It ends, too, where no mail
 // waits for that relay any more: its workspace is removed or blocked, has another route, or has given up.
+import { BoundedMap } from '../base/bounded-map.ts'
 import { limits, type Route } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { Claimed } from '../store/outbound.ts'
@@ -26,7 +27,7 @@ interface Refusal {
 
 export function makeLogins(log: Log, now: () => number = () => performance.now()): Logins {
   /** By whose the route is. */
-  const refusals = new Map<RelayRoute, Refusal>()
+  const refusals = new BoundedMap<RelayRoute, Refusal>(limits.providersKnownMax)
   const forget = (): void => {
     for (const [whose, { at }] of refusals) if (now() - at > limits.loginForgottenMs) refusals.delete(whose)
   }
@@ -50,10 +51,7 @@ export function makeLogins(log: Log, now: () => number = () => performance.now()
           trouble: result.trouble,
         })
       if (login === 'refused') {
-        if (last === undefined) {
-          say(refused)
-          if (refusals.size >= limits.providersKnownMax) refusals.delete(refusals.keys().next().value ?? whose)
-        }
+        if (last === undefined) say(refused)
         refusals.set(whose, { at: now(), claimedAt })
       } else if (last !== undefined && now() - last.at >= limits.loginTakenAfterMs) {
         refusals.delete(whose)

@@ -4,6 +4,7 @@
 import { request } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { limits } from '../config.ts'
+import { BoundedMap } from '../base/bounded-map.ts'
 import type { Dns } from '../base/dns.ts'
 import { currentOwner } from '../base/turns.ts'
 import { parseStsPolicy, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
@@ -45,14 +46,12 @@ interface Held {
 
 export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
   const { store, now = () => performance.now() } = settings
-  const held = new Map<string, Held>()
+  const held = new BoundedMap<string, Held>(limits.stsPoliciesMax)
   /** A fetch that failed is not tried again at once. */
   const failedUntil = new Map<string, number>()
   const refreshing = new Set<string>()
 
   const hold = (domain: string, found: Held): Held => {
-    held.delete(domain)
-    if (held.size >= limits.stsPoliciesMax) held.delete(held.keys().next().value ?? '')
     held.set(domain, found)
     return found
   }

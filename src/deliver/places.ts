@@ -1,4 +1,5 @@
 // Where connections lead, and who has the next turn there: a place is one host, spoken to in one way; a group is all places of one provider. Pure.
+import { BoundedMap } from '../base/bounded-map.ts'
 import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import type { Conversation } from './conversation.ts'
@@ -69,15 +70,12 @@ export function hangsUp({ phase, trouble }: Facts): boolean {
 
 /** Kept beyond the place itself, else everybody who comes together would be one too many, again and again, and nobody have been tried. */
 export function makeBorne(most: number = limits.providersKnownMax) {
-  const known = new Map<string, Borne>()
+  const known = new BoundedMap<string, Borne>(most)
   return {
     of: (key: string): Borne => known.get(key) ?? { connections: Infinity, until: 0 },
     noMoreThan: (connections: number, place: Place, ms: number): void => {
       place.borne = { connections, until: performance.now() + ms }
-      known.delete(place.key)
       known.set(place.key, place.borne)
-      const oldest = known.size > most ? known.keys().next().value : undefined
-      if (oldest !== undefined) known.delete(oldest)
     },
   }
 }

@@ -1,7 +1,9 @@
 // Addresses that did not answer lately are tried after those that did, so that a host without working IPv6 costs its time limit once in a
-// while and not for every mail. So are those that took the connection and did not greet: half of a host that has died. When several IPv6 (or IPv4) addresses in a row were out of reach and none was in reach, it is the family,
-// ours or theirs, and all of it goes behind. Where there are more than may be tried, both families stay in.
+// while and not for every mail. So are those that took the connection and did not greet: half of a host that has died. When several IPv6 (or
+// IPv4) addresses in a row were out of reach and none was in reach, it is the family, ours or theirs, and all of it goes behind. Where there
+// are more than may be tried, both families stay in.
 import { isIP } from 'node:net'
+import { BoundedMap } from '../base/bounded-map.ts'
 import { limits } from '../config.ts'
 
 export interface Reachability {
@@ -14,7 +16,7 @@ export interface Reachability {
 const familyFailuresMax = 3
 
 export function makeReachability(now: () => number = () => performance.now()): Reachability {
-  const failedUntil = new Map<string, number>()
+  const failedUntil = new BoundedMap<string, number>(limits.unreachableMost)
   /** Failures in a row, by family, of different addresses. */
   const inARow = new Map<number, Set<string>>()
   let familyUntil = new Map<number, number>()
@@ -28,7 +30,6 @@ export function makeReachability(now: () => number = () => performance.now()): R
       if (reached === true) return
     }
     const until = now() + limits.unreachableMs
-    if (failedUntil.size >= limits.unreachableMost) failedUntil.delete(failedUntil.keys().next().value ?? '')
     failedUntil.set(address, until)
     if (reached === 'silent') return
     const row = inARow.get(family) ?? new Set()

@@ -1,6 +1,7 @@
 // Endpoints as a sender needs them: the URL parsed, the secrets opened into keys, once for each version of the row. A claim tells which
 // version it has seen, so what is kept is never older than that; and not for long, since a failover may have lost what made it so.
 import { limits } from '../config.ts'
+import { BoundedMap } from '../base/bounded-map.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
@@ -17,7 +18,9 @@ export interface KnownEndpoint {
 }
 
 export function makeKnownEndpoints(db: Db, vault: Vault) {
-  const known = new Map<WorkspaceId, KnownEndpoint & { readonly askedAt: number }>()
+  const known = new BoundedMap<WorkspaceId, KnownEndpoint & { readonly askedAt: number }>(
+    limits.webhookEndpointsKnownMax,
+  )
   const asked = new Map<string, Promise<KnownEndpoint | undefined>>()
 
   const read = async (workspace: WorkspaceId): Promise<KnownEndpoint | undefined> => {
@@ -25,9 +28,6 @@ export function makeKnownEndpoints(db: Db, vault: Vault) {
     const row = await findEndpoint(db, workspace)
     if (row === undefined) return undefined
     const endpoint = { ...open(workspace, row, vault, askedAt), askedAt }
-    known.delete(workspace)
-    const oldest = known.size >= limits.webhookEndpointsKnownMax ? known.keys().next().value : undefined
-    if (oldest !== undefined) known.delete(oldest)
     known.set(workspace, endpoint)
     return endpoint
   }

@@ -416,6 +416,35 @@ test('a lack of our own takes none of the eight tries and is no failure of the e
   expect(await world.value('select failing_since from webhook_endpoints where workspace_id = $1', [shop.workspaceId])).toBeNull() // prettier-ignore
 })
 
+test('an event is not posted before an earlier one that could not be asked, as long as that waits to be given back', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  let asked = 0
+  const find: typeof anywhere.find = (host) =>
+    asked++ === 0 ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' })) : anywhere.find(host)
+  const results = world.anotherNode()
+  const gate = Promise.withResolvers<undefined>()
+  const rows: Db['rows'] = async (statement, values) => {
+    await gate.promise
+    return results.rows(statement, values)
+  }
+  const [id = ''] = await world.admit(shop)
+  await world.db.run(`update webhook_endpoints set url = replace(url, '127.0.0.1', 'localhost') where workspace_id = $1`, [shop.workspaceId]) // prettier-ignore
+  await world.started({ poster: { targets: { ...anywhere, find } }, resultDb: { ...results, rows } })
+  await world.eventually(
+    () => asked,
+    (times) => times === 1,
+  )
+  await world.event(shop, id, 2)
+  await world.eventually(leased, (many) => many === 2)
+  gate.resolve(undefined)
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(sequences(there.received)).toEqual([1, 2])
+})
+
 test('a database that is away between claim and request takes no try, either', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

@@ -69,8 +69,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const endpoints = makeKnownEndpoints(tools.db, tools.vault)
   const shares = makeShares()
   const flights = new Set<Flight>()
-  /** The last one under way of each message, for the next one to wait for: it tells whether its request was made. */
-  const tails = new Map<string, Promise<boolean>>()
+  /** The last one under way of each message, for the next one to wait for: `asked` tells whether its request was made. */
+  const tails = new Map<string, { readonly sequence: number; readonly asked: Promise<boolean> }>()
   /** When a lack of our own last kept a request from being made. */
   let lackedAt = -Infinity
   /** And no request was made since: one event at a time finds out. */
@@ -128,15 +128,25 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const flight: Flight = { ...claimed, claimedAt, leaseEndsAt: claimedAt + tools.leaseMs }
     flights.add(flight)
     shares.begin(claimed.workspaceId)
-    // Behind one that was not asked it would come out of turn.
+    // Behind an earlier event that was not asked it would come out of turn.
     const posted =
-      before === undefined ? post(flight) : before.then((asked) => (asked ? post(flight) : unaskedOf(flight)))
-    const tail = posted.then(({ asked }) => {
-      if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
-      return asked
-    })
+      before === undefined
+        ? post(flight)
+        : before.asked.then((asked) =>
+            asked || before.sequence >= claimed.sequence ? post(flight) : unaskedOf(flight),
+          )
+    const recorded = posted.then(recordSurely)
+    const tail = {
+      sequence: claimed.sequence,
+      asked: posted.then(async ({ asked }) => {
+        // For as long as its row is not given back a claim may bring the next event without it.
+        if (!asked) await recorded
+        if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
+        return asked
+      }),
+    }
     tails.set(claimed.messageId, tail)
-    void posted.then(recordSurely).finally(() => {
+    void recorded.finally(() => {
       flights.delete(flight)
       const wanted = shares.end(claimed.workspaceId)
       if (wanted || freeSlots() === limits.webhookClaimLeast) claims.poke()
