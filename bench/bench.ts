@@ -106,7 +106,7 @@ function possible(rows: ReadonlySet<string>): Set<string> {
     large: ['wrk'],
     delivery: ['smtp-sink', 'openssl'],
     submission: ['smtp-sink', 'gcc'],
-    webhooks: ['smtp-sink'],
+    webhooks: ['smtp-sink', 'nginx'],
     queue: ['smtp-sink'],
   }
   return new Set(

@@ -10,6 +10,7 @@ wrk             wrk                         the load of the REST rows
 postfix         smtp-sink                   the receiver of the delivery rows, and a peer
 opendkim        opendkim                    signs for Postfix
 openssl         openssl                     the RSA limit
+nginx-light     nginx                       the receiver of the webhook rows
 gcc             gcc                         compiles the load of the SMTP rows (smtp-load.c)
 libc6-dev       /usr/include/stdio.h        the same
 libssl-dev      /usr/include/openssl/ssl.h  the same

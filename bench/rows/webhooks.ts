@@ -7,7 +7,9 @@ import { shares, watchCpu } from '../cpu.ts'
 import type { Usage } from '../cpu.ts'
 import type { Sender } from '../load.ts'
 import type { Options } from '../options.ts'
-import { listens, startSink } from '../peers/sink.ts'
+import { startSink } from '../peers/sink.ts'
+import { startWebReceiver } from '../peers/web-receiver.ts'
+import type { WebReceiver } from '../peers/web-receiver.ts'
 import { freePorts } from '../../src/base/free-ports.ts'
 import { folderIn, run, start } from '../processes.ts'
 import { installation, look, makeSenders } from '../service.ts'
@@ -30,7 +32,7 @@ export interface WebhookRuns {
   readonly p99Ms: readonly number[]
 }
 
-const peer = fileURLToPath(new URL('../peers/webhook-sink.ts', import.meta.url))
+const peer = (name: string): string => fileURLToPath(new URL(`../peers/${name}.ts`, import.meta.url))
 const open = { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' }
 
 export async function runWebhooks(options: Options, temporary: string): Promise<WebhookRuns> {
@@ -43,15 +45,24 @@ export async function runWebhooks(options: Options, temporary: string): Promise<
     p99Ms: [] as number[],
   }
   const folder = folderIn(temporary, 'webhooks')
-  const [port = 0] = await freePorts(1)
-  const sink = start({ name: 'webhook-sink', command: process.execPath, args: [peer, 'sink', `${port}`], folder })
-  await sink.says(/^ready/m, 10_000)
+  const receiver = await startWebReceiver(folder)
+  const [latePort = 0] = await freePorts(1)
+  const lateness = start({
+    name: 'lateness',
+    command: process.execPath,
+    args: [peer('lateness'), `${latePort}`],
+    folder,
+  })
+  await lateness.says(/^ready/m, 10_000)
   const mailSink = await startSink(temporary)
   const home = installation(folderIn(temporary, 'posthorn-webhooks'), open)
   const setup = await home.serve({ POSTHORN_ROLES: 'api' })
-  const senders = await makeSenders(home, 8)
+  // The last one's events go where it is told how late they are, and it sends when all else is still.
+  const [last, ...senders] = (await makeSenders(home, 9)).reverse()
+  if (last === undefined) throw new Error('no sender was made')
   const names = senders.map((_, index) => `Bench ${index + 1}`)
-  for (const name of names) await home.command('webhook', 'set', name, '--url', `http://127.0.0.1:${port}/`)
+  for (const name of names) await home.command('webhook', 'set', name, '--url', `http://127.0.0.1:${receiver.port}/`)
+  await home.command('webhook', 'set', 'Bench 9', '--url', `http://127.0.0.1:${latePort}/`)
   await setup.stop()
 
   const note = (name: 'ours' | 'pool' | 'without' | 'with', pair: number, rate: Rate): void => {
@@ -60,23 +71,23 @@ export async function runWebhooks(options: Options, temporary: string): Promise<
   }
   const route = { POSTHORN_ROUTE: `smtp://127.0.0.1:${mailSink.port}` }
   for (let pair = 1; pair <= options.pairs; pair++) {
-    note('pool', pair, await flood(port, options.seconds, sink.pid))
+    note('pool', pair, await flood(receiver, options.seconds))
     await fill(home, senders, options.backlog)
-    note('ours', pair, await post(home, options.backlog, sink.pid))
+    note('ours', pair, await post(home, options.backlog, receiver))
     // What lies in the mail queue goes out unseen, so that the next runs begin empty.
     await mail(home, senders, { ...route, POSTHORN_ROLES: 'api,deliver,webhooks' }, 0, [])
     for (const on of [false, true]) {
       await switchAll(home, names, on)
       const count = Math.max(1, Math.floor(options.backlog / 2))
       const roles = { ...route, POSTHORN_ROLES: 'api,deliver,webhooks' }
-      note(on ? 'with' : 'without', pair, await mail(home, senders, roles, count, [mailSink.pid, sink.pid]))
+      note(on ? 'with' : 'without', pair, await mail(home, senders, roles, count, [mailSink.pid, receiver.pid]))
     }
-    const late = await idle(home, senders, port, options.smoke ? 20 : 200)
+    const late = await idle(home, last, latePort, options.smoke ? 20 : 200)
     runs.p50Ms.push(late[Math.floor(late.length * 0.5)] ?? Number.NaN)
     runs.p99Ms.push(late[Math.floor(late.length * 0.99)] ?? Number.NaN)
     options.tell(`webhooks ${pair}/${options.pairs} idle: p50 ${runs.p50Ms.at(-1)} ms, p99 ${runs.p99Ms.at(-1)} ms`)
   }
-  for (const each of [sink, mailSink]) await each.stop()
+  for (const each of [receiver, lateness, mailSink]) await each.stop()
   return runs
 }
 
@@ -86,20 +97,20 @@ async function switchAll(home: Installation, names: readonly string[], on: boole
   await service.stop()
 }
 
-async function flood(port: number, seconds: number, sinkPid: number): Promise<Rate> {
-  await listens(port, 5_000)
-  const usage = watchCpu([sinkPid], 'node')
-  const words = await run(process.execPath, [peer, 'pool', `${port}`, `${seconds}`], { ms: (seconds + 30) * 1000 })
+async function flood({ port, pid }: WebReceiver, seconds: number): Promise<Rate> {
+  const usage = watchCpu([pid], 'node')
+  const words = await run(process.execPath, [peer('bare-pool'), `${port}`, `${seconds}`], { ms: (seconds + 30) * 1000 })
   const [, rate] = /RESULT ([\d.]+)/.exec(words) ?? []
   if (rate === undefined) throw new Error(`the bare pool measured nothing: ${words}`)
   return { perSecond: Number(rate), usage: usage() }
 }
 
 /** Claim, sign, post, record: from the first result to the last, by the database's clock. */
-async function post(home: Installation, count: number, sinkPid: number): Promise<Rate> {
+async function post(home: Installation, count: number, receiver: WebReceiver): Promise<Rate> {
   const began = new Date()
+  const before = await receiver.requests()
   const service = await home.serve({ POSTHORN_ROLES: 'webhooks' })
-  const usage = watchCpu([...service.pids, sinkPid])
+  const usage = watchCpu([...service.pids, receiver.pid])
   const database = await look(home.dataDir)
   try {
     await untilEmpty(database, 'webhook_queue', count)
@@ -109,7 +120,8 @@ async function post(home: Installation, count: number, sinkPid: number): Promise
       [began],
     )
     const { many = 0, seconds = 0 } = rows[0] ?? {}
-    if (many !== count) throw new Error(`${many} of ${count} events were posted`)
+    const taken = (await receiver.requests()) - before - 1
+    if (many !== count || taken < count) throw new Error(`${many} of ${count} events were posted, and ${taken} arrived`)
     return { perSecond: many / seconds, usage: usage() }
   } finally {
     await database.end()
@@ -162,14 +174,14 @@ async function untilEmpty(
 }
 
 /** One message at a time on a system that does nothing else: from the event to the receiver, sorted. */
-async function idle(home: Installation, senders: readonly Sender[], port: number, count: number): Promise<number[]> {
+async function idle(home: Installation, sender: Sender, port: number, count: number): Promise<number[]> {
   const service = await home.serve({ POSTHORN_ROUTE: 'sandbox' })
   const sink = new Pool(`http://127.0.0.1:${port}`)
   try {
     const take = async () => (await (await sink.request({ method: 'GET', path: '/' })).body.json()) as number[]
     await take()
     for (let sent = 0; sent < count; sent++) {
-      await accept(service.port, senders, 1)
+      await accept(service.port, [sender], 1)
       await setTimeout(25)
     }
     await setTimeout(500)
