@@ -13,29 +13,30 @@ const leansOn: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   mail: [],
   domain: ['mail'],
-  store: ['base', 'mail', 'domain'],
+  embedded: ['base'],
+  store: ['base', 'mail', 'domain', 'embedded'],
   accept: floor,
   deliver: floor,
   feedback: floor,
   feeds: floor,
   workspace: floor,
   webhooks: [...floor, 'contract'],
-  doctor: floor,
+  doctor: [...floor, 'embedded'],
   http: ['domain', 'mail', 'base', 'contract', 'feedback', 'feeds', 'workspace'],
   smtp: ['domain', 'mail', 'base', 'accept', 'feedback'],
-  cli: [...floor, 'contract', 'accept', 'deliver', 'doctor', 'feedback', 'feeds', 'webhooks', 'workspace'],
+  cli: [...floor, 'contract', 'embedded', 'accept', 'deliver', 'doctor', 'feedback', 'feeds', 'webhooks', 'workspace'],
 }
 /** They join the rooms, and may lean on everything; nobody else leans on them. */
 const joining = ['entry', 'roles']
 /** Entered only through the file with their own name: `accept/accept.ts`. */
-const haveOneDoor = ['accept', 'deliver', 'doctor', 'feedback', 'feeds', 'webhooks', 'workspace']
+const haveOneDoor = ['accept', 'deliver', 'doctor', 'embedded', 'feedback', 'feeds', 'webhooks', 'workspace']
 
 /** Which rooms bring in an outside library. */
 const broughtInBy: Readonly<Record<string, readonly string[]>> = {
   pg: ['store'],
   'pg-copy-streams': ['store'],
   kysely: ['store'],
-  'node:sqlite': ['store'],
+  'node:sqlite': ['base'],
   fastify: ['http'],
   '@fastify/cookie': ['http'],
   otpauth: ['workspace'],

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { silentLog } from '../src/base/log.ts'
 import { builtDashboard } from '../src/dashboard-build.ts'
-import { embeddedPostgres } from '../src/store/embedded.ts'
+import { embeddedPostgres } from '../src/embedded/embedded.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { silentLog } from '../src/base/log.ts'
 import { settingsPage } from '../src/config-page.ts'
 import { openapiJson } from '../src/contract/openapi.ts'
-import { embeddedPostgres } from '../src/store/embedded.ts'
+import { embeddedPostgres } from '../src/embedded/embedded.ts'
 import { migrate } from '../src/store/migrate.ts'
 import { schemaDump } from './schema-dump.ts'
 

@@ -9,7 +9,7 @@ import type { PoolClient } from 'pg'
 import { silentLog } from '../../src/base/log.ts'
 import type { SendMessageRequest, SendMessageResponse } from '../../src/contract/message.ts'
 import { operations } from '../../src/contract/operations.ts'
-import { embeddedPostgres } from '../../src/store/embedded.ts'
+import { embeddedPostgres } from '../../src/embedded/embedded.ts'
 
 const { send } = operations
 const senders = Array.from({ length: 50 }, () => ({

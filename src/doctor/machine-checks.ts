@@ -4,9 +4,10 @@ import { existsSync } from 'node:fs'
 import { open, readFile, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits, type Settings } from '../config.ts'
+import { codeOf, whyNotWritten } from '../base/data-folder.ts'
 import { keptUntil, mistakesInTlsFiles } from '../base/certificate.ts'
 import { installationKeys } from '../base/installation-key.ts'
-import { clusterElsewhere, codeOf, wayOut } from '../store/embedded-place.ts'
+import { clusterElsewhere } from '../embedded/embedded.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 export async function checkCertificate(settings: Settings, now: Date): Promise<Finding> {
@@ -39,8 +40,8 @@ function endOfKept(settings: Settings, now: Date): string {
   let until: Date | undefined
   try {
     until = keptUntil(settings)
-  } catch (error) {
-    if (codeOf(error) === undefined) throw error
+  } catch {
+    return ''
   }
   const soon = now.getTime() + limits.doctorCertificateDays * 86_400_000
   if (until === undefined || until.getTime() > soon) return ''
@@ -65,7 +66,7 @@ export async function checkDataFolder({ POSTHORN_DATA_DIR: folder, DATABASE_URL:
   } catch (error) {
     if (codeOf(error) === 'ENOENT')
       return fail(`${folder} cannot be written: it is not there. ${notThere} It holds ${holds(url)}.`)
-    return fail(`${folder} cannot be written (${codeOf(error)}): ${wayOut(error)}. It holds ${holds(url)}.`)
+    return fail(`${folder} cannot be written (${codeOf(error)}): ${whyNotWritten(error)}. It holds ${holds(url)}.`)
   } finally {
     await rm(probe, { force: true }).catch(() => undefined)
   }
@@ -88,7 +89,7 @@ async function whyForgotten(folder: string, what: string): Promise<Finding | und
   return undefined
 }
 
-/** As root the database may lie where PostgreSQL's user can get at it (src/store/embedded-place.ts): there its disk fills, and its layer goes. */
+/** As root the database may lie where PostgreSQL's user can get at it (src/embedded/place.ts): there its disk fills, and its layer goes. */
 function databaseElsewhere(folder: string, databaseUrl: string | undefined): string | undefined {
   if (databaseUrl !== undefined) return undefined
   try {

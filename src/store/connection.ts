@@ -4,7 +4,7 @@ import { Socket } from 'node:net'
 import { userInfo } from 'node:os'
 import type { ClientConfig } from 'pg'
 import { limits } from '../config.ts'
-import type { EmbeddedConnection } from './embedded.ts'
+import type { EmbeddedConnection } from '../embedded/embedded.ts'
 
 /** Where the database is: a URL, or the embedded one's socket. */
 export type Connection = ({ readonly url: string } | EmbeddedConnection) & {

@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { Client } from 'pg'
 import { inject } from 'vitest'
-import type { EmbeddedConnection } from '../../src/store/embedded.ts'
+import type { EmbeddedConnection } from '../../src/embedded/embedded.ts'
 import { migrate } from '../../src/store/migrate.ts'
 
 export interface FreshDatabase {

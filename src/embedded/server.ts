@@ -8,14 +8,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
+import { codeOf } from '../base/data-folder.ts'
 import type { Log } from '../base/log.ts'
 import { usableMemory } from '../base/memory.ts'
+import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import type { Binaries } from './embedded-binaries.ts'
-import { postmasterPid, signalTo } from './embedded-cluster.ts'
-import { canEnter, codeOf, EmbeddedTrouble, identity, tooLittle } from './embedded-place.ts'
-import type { Place } from './embedded-place.ts'
-import { sharedMemory } from './embedded-shared-memory.ts'
+import { canEnter, identity } from './account.ts'
+import type { Binaries } from './binaries.ts'
+import { postmasterPid, signalTo } from './cluster.ts'
+import type { Place } from './place.ts'
+import { sharedMemory } from './shared-memory.ts'
+import { tooLittle } from './shortages.ts'
 
 export interface RunningServer {
   readonly socketDir: string
@@ -59,7 +62,7 @@ export async function runServer(place: Place, binaries: Binaries, wishes: Wishes
   }
 }
 
-class StillInUse extends EmbeddedTrouble {}
+class StillInUse extends Trouble {}
 
 async function tryToRun(place: Place, binaries: Binaries, wishes: Wishes): Promise<RunningServer> {
   const socketDir = makeSocketDir(place)
@@ -130,16 +133,16 @@ async function ready({ child, ended, journal, place, giveUp }: Beginning): Promi
   giveUp?.throwIfAborted()
   if (failure === undefined) return
   if (failure === tooLate)
-    throw new EmbeddedTrouble(
+    throw new Trouble(
       `PostgreSQL is not ready after ${limits.postgresStartMs / 60_000} minutes: ${journal.lastLines()}`,
     )
   if (journal.has('No space left on device'))
-    throw new EmbeddedTrouble(`The disk that holds ${place.cluster} is full: make room and start again`)
+    throw new Trouble(`The disk that holds ${place.cluster} is full: make room and start again`)
   const inUse =
     journal.has('pre-existing shared memory block') || journal.has('lock file "postmaster.pid" already exists')
   const words = `PostgreSQL did not start in ${place.cluster} (${failure}): ${journal.lastLines()}`
   const short = tooLittle(words)
-  throw new (inUse ? StillInUse : EmbeddedTrouble)(short === undefined ? words : `${words}: ${short}`)
+  throw new (inUse ? StillInUse : Trouble)(short === undefined ? words : `${words}: ${short}`)
 }
 
 /** What our own processes take of a small machine; the database's cache is a quarter of the rest. */
@@ -200,12 +203,12 @@ function makeSocketDir(place: Place): string {
     if (place.runAs !== undefined) fs.lchownSync(path, place.runAs.uid, place.runAs.gid)
   } catch (error) {
     if (!holdsSocket(path))
-      throw new EmbeddedTrouble(
+      throw new Trouble(
         `The path ${path} is too long for a socket, and no temporary folder takes one (${codeOf(error)}): ` +
           'set POSTHORN_DATA_DIR to a shorter one, or TMPDIR to a folder that can be written',
         { cause: error },
       )
-    throw new EmbeddedTrouble(`The folder ${path} for PostgreSQL's socket cannot be made (${codeOf(error)})`, {
+    throw new Trouble(`The folder ${path} for PostgreSQL's socket cannot be made (${codeOf(error)})`, {
       cause: error,
     })
   }

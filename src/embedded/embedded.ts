@@ -1,18 +1,17 @@
 // The PostgreSQL that comes with Posthorn: made at the first start, found again at the second, recovered after any crash, and
 // gone within about two seconds when the process that started it dies. One process holds a data folder at a time; the operator's
 // commands share the database of a running server, or start it for themselves (operating contract, "The posthorn command").
+import { openDataFolder } from '../base/data-folder.ts'
 import type { Log } from '../base/log.ts'
 import { lifecycle } from '../base/service.ts'
-import { usableBinaries } from './embedded-binaries.ts'
-import { ensureCluster, retireOrphan } from './embedded-cluster.ts'
-import { findPlace, openDataFolder } from './embedded-place.ts'
-import { takeHold } from './embedded-hold.ts'
-import type { EmbeddedConnection, Hold } from './embedded-hold.ts'
-import { runServer } from './embedded-server.ts'
-import type { RunningServer } from './embedded-server.ts'
+import { usableBinaries } from './binaries.ts'
+import { ensureCluster, retireOrphan } from './cluster.ts'
+import { takeHold, type EmbeddedConnection, type Hold } from './hold.ts'
+import { findPlace } from './place.ts'
+import { runServer, type RunningServer } from './server.ts'
 
-export type { EmbeddedConnection } from './embedded-hold.ts'
-export { hasCluster } from './embedded-place.ts'
+export type { EmbeddedConnection } from './hold.ts'
+export { clusterElsewhere, hasCluster } from './place.ts'
 
 export interface EmbeddedOptions {
   readonly dataDir: string

@@ -1,7 +1,7 @@
 // Where PostgreSQL shares what grows while it runs: in /dev/shm, or where that is missing (a bare chroot), small or not ours to write, in files of the
 // cluster. It is asked at each start: initdb looks once, and only whether there is any, and a cluster moves from one machine to another.
 import { statfsSync } from 'node:fs'
-import { runsAs, type Account } from './embedded-place.ts'
+import { runsAs, type Account } from './account.ts'
 
 /** Ours takes 100 KB, and its counts of tables grow by 1 MB at a time. Containers have 64 MB, if nobody says otherwise. */
 const leastBytes = 8 * 1024 * 1024

@@ -3,14 +3,17 @@ import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { codeOf } from '../base/data-folder.ts'
 import { syncFolder } from '../base/folders.ts'
 import type { Log } from '../base/log.ts'
+import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import { isPlain, type Binaries } from './embedded-binaries.ts'
-import { isAlive } from './embedded-hold.ts'
-import { codeOf, EmbeddedTrouble, identity, recall, remember, tooLittle } from './embedded-place.ts'
-import type { Place } from './embedded-place.ts'
-import { sharedMemory } from './embedded-shared-memory.ts'
+import { identity } from './account.ts'
+import { isPlain, type Binaries } from './binaries.ts'
+import { isAlive } from './hold.ts'
+import { recall, remember, type Place } from './place.ts'
+import { sharedMemory } from './shared-memory.ts'
+import { tooLittle } from './shortages.ts'
 
 interface Wishes {
   readonly log: Log
@@ -25,7 +28,7 @@ export async function ensureCluster(place: Place, binaries: Binaries, { log, giv
     return remembered.password
   }
   if (!isPlain(binaries.path))
-    throw new EmbeddedTrouble(
+    throw new Trouble(
       `PostgreSQL cannot be set up from ${binaries.path}: its name holds a character that a shell reads (", $, \`, \\ or a line's end). ` +
         'Set POSTHORN_DATA_DIR to a folder without one, or move the checkout to one',
     )
@@ -76,8 +79,8 @@ async function make(place: Place, binaries: Binaries, password: string, giveUp?:
     sweepUnfinished(place)
   } catch (error) {
     fs.rmSync(fresh, { recursive: true, force: true })
-    if (error instanceof EmbeddedTrouble || giveUp?.aborted === true) throw error
-    throw new EmbeddedTrouble(`The database cannot be created in ${place.cluster} (${codeOf(error)})`, { cause: error })
+    if (error instanceof Trouble || giveUp?.aborted === true) throw error
+    throw new Trouble(`The database cannot be created in ${place.cluster} (${codeOf(error)})`, { cause: error })
   } finally {
     fs.rmSync(passwordFile, { force: true })
   }
@@ -119,21 +122,21 @@ function runToItsEnd(
   }).finally(() => giveUp?.removeEventListener('abort', end))
 }
 
-function cannotMake(place: Place, program: string, result: Result): EmbeddedTrouble {
+function cannotMake(place: Place, program: string, result: Result): Trouble {
   const words = `${result.stderr}\n${result.error?.message ?? ''}`
   // initdb has cleaned up behind itself, and its words after a full disk are many: what is free now says it as well.
   const { bavail, bsize } = fs.statfsSync(dirname(place.cluster))
   if (/No space left on device|Disk quota exceeded/.test(words) || bavail * bsize < newClusterBytes)
-    return new EmbeddedTrouble(`The disk that holds ${place.cluster} is full: the database needs 100 MB to begin with`)
+    return new Trouble(`The disk that holds ${place.cluster} is full: the database needs 100 MB to begin with`)
   if (/could not look up effective user ID/.test(words))
-    return new EmbeddedTrouble(
+    return new Trouble(
       `PostgreSQL needs a name for the user id ${process.getuid?.()}, and /etc/passwd has none: add one, or set DATABASE_URL`,
     )
   const short = tooLittle(words)
   if (short !== undefined)
-    return new EmbeddedTrouble(`The database cannot be created in ${place.cluster}: ${short}`, { cause: result.error })
+    return new Trouble(`The database cannot be created in ${place.cluster}: ${short}`, { cause: result.error })
   const last = words.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('initdb: removing'))
-  return new EmbeddedTrouble(
+  return new Trouble(
     `The database cannot be created in ${place.cluster}: ${program} ended with ${result.signal ?? result.status}: ${last.slice(-3).join(' / ')}`,
     { cause: result.error },
   )
@@ -142,7 +145,7 @@ function cannotMake(place: Place, program: string, result: Result): EmbeddedTrou
 function checkMajor(place: Place, binaries: Binaries): void {
   const major = majorOf(place.cluster)
   if (major !== binaries.version.split('.')[0])
-    throw new EmbeddedTrouble(
+    throw new Trouble(
       `The database in ${place.cluster} was made by PostgreSQL ${major}, this Posthorn brings ${binaries.version}: ` +
         'make a backup with the Posthorn that made it, and restore it into a new data folder',
     )
@@ -152,7 +155,7 @@ function majorOf(cluster: string): string {
   try {
     return fs.readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim()
   } catch (error) {
-    throw new EmbeddedTrouble(
+    throw new Trouble(
       `There is no whole database in ${cluster} (its file PG_VERSION: ${codeOf(error)}): bring back all of that folder from your backup`,
       { cause: error },
     )
@@ -180,9 +183,7 @@ export async function retireOrphan(place: Place, { log, giveUp }: Wishes): Promi
       await new Promise((resolve) => setTimeout(resolve, 20)) // not our child: nobody tells us when it has ended
     }
   }
-  throw new EmbeddedTrouble(
-    `An earlier PostgreSQL (process ${orphan}) still runs in ${place.cluster} and does not end: end it`,
-  )
+  throw new Trouble(`An earlier PostgreSQL (process ${orphan}) still runs in ${place.cluster} and does not end: end it`)
 }
 
 export function postmasterPid(cluster: string): number | undefined {

@@ -10,7 +10,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
-import { ensureCluster } from './embedded-cluster.ts'
+import { ensureCluster } from './cluster.ts'
 import { embeddedPostgres } from './embedded.ts'
 import type { EmbeddedConnection } from './embedded.ts'
 

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from './node-folder.ts'
+import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from './seats.ts'
 
 let folder: string
 let held: Set<Seat>

@@ -2,11 +2,11 @@
 // seat is held by a lock of the kernel, as the embedded database is; who delivers also looks after the seats that nobody holds any more.
 import * as fs from 'node:fs'
 import { join } from 'node:path'
+import { openDataFolder } from '../base/data-folder.ts'
+import { tryLock } from '../base/file-lock.ts'
 import { makeFolders, syncFolder } from '../base/folders.ts'
 import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import { tryLock } from './embedded-hold.ts'
-import { openDataFolder } from './embedded-place.ts'
 
 export interface Seat {
   readonly folder: string

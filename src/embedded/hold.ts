@@ -1,13 +1,12 @@
-// One holder per data folder. The hold is a lock of the kernel (SQLite's exclusive lock on an empty file: Node has no flock of
-// its own), so it ends with its process whatever ends it, and there is no stale lock to judge. Beside it lies a 0600 file in
-// which the holder says who it is and, once ready, how to reach its database.
+// One holder per data folder. The hold is a lock of the kernel, and beside it lies a 0600 file in which the holder says who it is and, once ready, how to reach its database.
 import * as fs from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { codeOf, writePrivately, type DataFolder } from '../base/data-folder.ts'
+import { tryLock, type FileLock } from '../base/file-lock.ts'
 import type { Log } from '../base/log.ts'
+import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import { codeOf, EmbeddedTrouble, writePrivately } from './embedded-place.ts'
-import type { DataFolder, Place } from './embedded-place.ts'
+import type { Place } from './place.ts'
 
 /** How to reach the database. `host` is the folder of the unix socket: nothing listens on the network. */
 export interface EmbeddedConnection {
@@ -56,13 +55,13 @@ export async function takeHold(
     if (lock !== undefined) return holding(folder, purpose, lock)
     const holder = readHolder(folder, round >= roundsUntilSaid)
     if (holder?.purpose === 'serve' && purpose === 'serve')
-      throw new EmbeddedTrouble(
+      throw new Trouble(
         `Posthorn already runs with the data folder ${folder.path} (process ${holder.pid}): stop it first, or set POSTHORN_DATA_DIR`,
       )
     if (holder?.purpose === 'serve' && holder.connection !== undefined)
       return { kind: 'guest', connection: holder.connection }
     if (performance.now() > deadline)
-      throw new EmbeddedTrouble(
+      throw new Trouble(
         `The data folder ${folder.path} is still in use by ${holder === undefined ? 'another process' : `process ${holder.pid}`}: try again when it has ended`,
       )
     if (round % 100 === 10) log.started({ service: 'postgresql', step: 'waiting', forProcess: holder?.pid })
@@ -71,7 +70,7 @@ export async function takeHold(
   }
 }
 
-function holding(folder: DataFolder, purpose: Purpose, lock: DatabaseSync): Hold {
+function holding(folder: DataFolder, purpose: Purpose, lock: FileLock): Hold {
   const locks = [lock]
   const me: Holder = { pid: process.pid, purpose }
   const release = (): void => {
@@ -90,42 +89,13 @@ function holding(folder: DataFolder, purpose: Purpose, lock: DatabaseSync): Hold
       if (place.cluster.startsWith(join(folder.path, '/'))) return
       const second = tryLock(`${place.cluster}.lock`, undefined)
       if (second === undefined)
-        throw new EmbeddedTrouble(
+        throw new Trouble(
           `The database in ${place.cluster} is in use through another data folder: ${folder.path} seems to be a copy of that one`,
         )
       locks.push(second)
     },
     announce: (connection) => writePrivately(folder, holderName, JSON.stringify({ ...me, connection })),
     release,
-  }
-}
-
-/** The lock, or undefined while another has it. It ends with `close`, or with the process. */
-export function tryLock(file: string, folder: DataFolder | undefined): DatabaseSync | undefined {
-  let database: DatabaseSync | undefined
-  try {
-    makeEmpty(file, folder)
-    database = new DatabaseSync(file, { timeout: 0 })
-    database.exec('pragma journal_mode = memory; begin exclusive')
-    return database
-  } catch (error) {
-    database?.close()
-    if ((error as { errcode?: unknown }).errcode === 5) return undefined // SQLITE_BUSY
-    throw new EmbeddedTrouble(
-      `${file} cannot be locked (${error instanceof Error ? error.message : codeOf(error)}): ` +
-        'run Posthorn as the user who started it first, or as root',
-      { cause: error },
-    )
-  }
-}
-
-function makeEmpty(file: string, folder: DataFolder | undefined): void {
-  try {
-    const handle = fs.openSync(file, 'wx', 0o600)
-    if (folder?.owner !== undefined) fs.fchownSync(handle, folder.owner.uid, folder.owner.gid)
-    fs.closeSync(handle)
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error
   }
 }
 
@@ -139,7 +109,7 @@ function readHolder(folder: DataFolder, hasSaid: boolean): Holder | undefined {
     return hasSaid || isAlive(holder.pid) ? holder : undefined
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
-    throw new EmbeddedTrouble(
+    throw new Trouble(
       `${join(folder.path, holderName)} cannot be read (${codeOf(error)}): run this as the user who runs Posthorn, or as root`,
       { cause: error },
     )

@@ -1,0 +1,81 @@
+// The data folder: made where it is missing, found to be writable before anything is put in it, and with files that belong to its owner. What is wrong with it
+// is told in one sentence for the operator.
+import { randomBytes } from 'node:crypto'
+import * as fs from 'node:fs'
+import { join, resolve } from 'node:path'
+import { makeFolders, syncFolder } from './folders.ts'
+import { Trouble } from './trouble.ts'
+
+export interface DataFolder {
+  readonly path: string
+  /** Whom new files in it must belong to; undefined when that is ourselves. */
+  readonly owner: { readonly uid: number; readonly gid: number } | undefined
+}
+
+export const asRoot = (): boolean => process.getuid?.() === 0
+
+export function openDataFolder(dataDir: string): DataFolder {
+  const path = resolve(dataDir)
+  try {
+    // 0711 as root: PostgreSQL's user passes through to its own folder, and sees no other name.
+    if (makeFolders(path, 0o711)) fs.chmodSync(path, asRoot() ? 0o711 : 0o700)
+    const probe = join(path, `.probe-${process.pid}-${randomBytes(4).toString('hex')}`)
+    fs.writeFileSync(probe, '', { flag: 'wx' })
+    fs.unlinkSync(probe)
+  } catch (error) {
+    throw unwritable(path, error)
+  }
+  const { uid, gid } = fs.statSync(path)
+  return { path, owner: asRoot() && uid !== 0 ? { uid, gid } : undefined }
+}
+
+/** Replaces a 0600 file as a whole: a reader, and a crash, see the old or the new one. */
+export function writePrivately(folder: DataFolder, name: string, text: string): void {
+  const file = join(folder.path, name)
+  const fresh = `${file}.${randomBytes(6).toString('hex')}`
+  try {
+    const handle = fs.openSync(fresh, 'wx', 0o600)
+    try {
+      fs.writeSync(handle, text)
+      if (folder.owner !== undefined) fs.fchownSync(handle, folder.owner.uid, folder.owner.gid)
+      fs.fsyncSync(handle)
+    } finally {
+      fs.closeSync(handle)
+    }
+    fs.renameSync(fresh, file)
+    syncFolder(folder.path)
+  } catch (error) {
+    fs.rmSync(fresh, { force: true })
+    throw unwritable(folder.path, error)
+  }
+}
+
+function unwritable(path: string, error: unknown): Trouble {
+  return new Trouble(`The data folder ${path} cannot be written (${codeOf(error)}): ${whyNotWritten(error)}`, {
+    cause: error,
+  })
+}
+
+export function codeOf(error: unknown): string {
+  return String((error as NodeJS.ErrnoException).code ?? error)
+}
+
+/** What keeps a folder from being written, and what to do. */
+export function whyNotWritten(error: unknown): string {
+  switch (codeOf(error)) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return 'the disk is full'
+    case 'EROFS':
+      return 'the file system is read-only'
+    case 'ENOTDIR':
+    case 'EEXIST':
+      return 'something on this path is a file and not a folder'
+    case 'ENAMETOOLONG':
+      return 'its name is too long; set POSTHORN_DATA_DIR to another'
+    case 'ENOENT':
+      return 'the file system takes no such folder; set POSTHORN_DATA_DIR to another'
+    default:
+      return 'run this as the user that it belongs to, change its owner or mode, or set POSTHORN_DATA_DIR to another folder'
+  }
+}
