@@ -23,7 +23,7 @@ import {
 } from '../workspace/workspace.ts'
 import type { ApiKey, By, Domain, Mailbox } from '../workspace/workspace.ts'
 import { scopes } from '../domain/scopes.ts'
-import type { MadeRow } from '../store/access.ts'
+import type { MadeRow } from '../store/made-by-key.ts'
 import { instant, workspaceArgument } from './arguments.ts'
 import { asWord, endOf, facts, table } from './print.ts'
 import type { Desk, Tools } from './tools.ts'

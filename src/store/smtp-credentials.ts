@@ -1,8 +1,8 @@
-// SMTP credentials: whose they are, and what depends on them. A password is kept as a keyed hash alone.
+// SMTP credentials, and whose they are. A password is kept as a keyed hash alone.
 import type { WorkspaceId } from '../domain/message.ts'
-import { termColumns, type TermRow } from './access.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
+import { isLive, isUnseen, makeRoomIn, noteUseIn, termColumns, type TermRow } from './term.ts'
 
 export interface CredentialRow extends TermRow {
   readonly id: string
@@ -31,15 +31,11 @@ const submitter = sql(
   'submitter',
   `select c.id, c.workspace_id, c.password_hash, w.status = 'blocked' blocked, p.api_sending, p.upgrade_url,
           (extract(epoch from c.expires_at - app_now()) * 1000)::float8 expires_in_ms,
-          coalesce(c.last_used_at < app_now() - interval '1 minute', true) unseen
+          ${isUnseen('c')} unseen
      from smtp_credentials c join workspaces w on w.id = c.workspace_id join plans p on p.name = w.plan
-    where c.username = $1 and c.revoked_at is null and (c.expires_at is null or c.expires_at > app_now())`,
+    where c.username = $1 and ${isLive('c')}`,
 )
-const used = sql(
-  'credential-used',
-  `update smtp_credentials set last_used_at = app_now()
-    where workspace_id = $1 and id = $2 and coalesce(last_used_at < app_now() - interval '1 minute', true)`,
-)
+const used = sql('credential-used', noteUseIn('smtp_credentials'))
 const insert = sql(
   'insert-credential',
   `insert into smtp_credentials (workspace_id, id, name, username, password_hash, expires_at) values ($1, $2, $3, $4, $5, $6)
@@ -56,15 +52,7 @@ const revoke = sql(
   `update smtp_credentials set revoked_at = coalesce(revoked_at, app_now()) where workspace_id = $1 and id = $2
    returning ${columns}`,
 )
-
-// Those that ended first go first.
-const makeRoom = sql(
-  'make-room-for-credential',
-  `delete from smtp_credentials where workspace_id = $1 and id in (
-     select c.id from smtp_credentials c where c.workspace_id = $1 and (c.revoked_at is not null or c.expires_at <= app_now())
-      order by least(c.revoked_at, c.expires_at), c.id
-      limit greatest(0, (select count(*) from smtp_credentials x where x.workspace_id = $1) - $2 + 1))`,
-)
+const makeRoom = sql('make-room-for-credential', makeRoomIn('smtp_credentials'))
 
 /** Undefined where no credential has this username, or it is revoked or expired. */
 export async function findSubmitter(db: Db, username: string): Promise<SubmitterRow | undefined> {

@@ -16,7 +16,7 @@ import {
   type WebhookLogEntry,
   type WebhookLogFilter,
 } from '../domain/webhook.ts'
-import { holdActor } from '../store/access.ts'
+import { holdActor } from '../store/actors.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { greatestId } from '../store/message-id.ts'

@@ -2,7 +2,7 @@
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
 import { mayNoLonger } from '../domain/actor.ts'
-import { holdActor } from '../store/access.ts'
+import { holdActor } from '../store/actors.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { asMistake } from './mistake.ts'

@@ -4,16 +4,8 @@ import { hashSecret, makeApiKey } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
-import {
-  insertKey,
-  listKeyRows,
-  listMadeByKey,
-  makeRoomForKey,
-  revokeKeyRow,
-  workspaceOfKey,
-  type KeyRow,
-  type MadeRow,
-} from '../store/access.ts'
+import { insertKey, listKeyRows, makeRoomForKey, revokeKeyRow, workspaceOfKey, type KeyRow } from '../store/api-keys.ts'
+import { listMadeByKey, type MadeRow } from '../store/made-by-key.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import { lockMembers } from '../store/members.ts'
 import { audited, stillBy, type By } from './by.ts'

@@ -9,18 +9,18 @@ import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { countOwners, insertMember, lockMembers, setMemberRole } from '../store/members.ts'
 import { deletePasskeys } from '../store/passkeys.ts'
+import { dropPasswordResets } from '../store/password-resets.ts'
 import {
   deleteUser,
-  dropPasswordResets,
   listUserRow,
   listUserRows,
-  removeTotp,
   setOperator,
   setPasswordHash,
   userByEmail,
   type ListedUserRow,
   type UserRow,
 } from '../store/people.ts'
+import { removeTotp } from '../store/second-factors.ts'
 import { deleteSessions } from '../store/sessions.ts'
 import { keepsOwner, newUser, withdrawInvitationsOf } from './members.ts'
 import { Mistake } from './mistake.ts'

@@ -10,19 +10,21 @@ import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { countAudit, writeAudit } from '../store/audit.ts'
 import {
-  countOwners,
   deleteInvitation,
   deleteInvitationsOf,
+  invitationByToken,
+  listInvitationRows,
+  saveInvitation,
+  type InvitationRow,
+} from '../store/invitations.ts'
+import {
+  countOwners,
   deleteMember,
   findMember,
   insertMember,
-  invitationByToken,
-  listInvitationRows,
   listMemberRows,
   lockMembers,
-  saveInvitation,
   setMemberRole,
-  type InvitationRow,
   type MemberRow,
 } from '../store/members.ts'
 import { insertUser, userByEmail, type UserRow } from '../store/people.ts'

@@ -8,16 +8,8 @@ import { limits } from '../config.ts'
 import { parseAddress } from '../mail/address.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
-import {
-  addPasswordReset,
-  dropPasswordResets,
-  findPasswordReset,
-  setPasswordHash,
-  takePasswordReset,
-  userByEmail,
-  userById,
-  type UserRow,
-} from '../store/people.ts'
+import { addPasswordReset, dropPasswordResets, findPasswordReset, takePasswordReset } from '../store/password-resets.ts'
+import { setPasswordHash, userByEmail, userById, type UserRow } from '../store/people.ts'
 import { deleteSessions } from '../store/sessions.ts'
 import { makeDevice } from './devices.ts'
 import { busy, Mistake } from './mistake.ts'

@@ -10,14 +10,8 @@ import { limits } from '../config.ts'
 import { parseAddress } from '../mail/address.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
-import {
-  countRecoveryCodes,
-  renameUser,
-  replacePasswordHash,
-  userByEmail,
-  userById,
-  type UserRow,
-} from '../store/people.ts'
+import { renameUser, replacePasswordHash, userByEmail, userById, type UserRow } from '../store/people.ts'
+import { countRecoveryCodes } from '../store/second-factors.ts'
 import { addGuess, countGuesses, forgetGuesses } from '../store/sign-in-guesses.ts'
 import { audited } from './by.ts'
 import { makeDevice, proofOf } from './devices.ts'

@@ -7,7 +7,8 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
 import type { Db } from '../store/database.ts'
-import { listMemberships, noteSignIn, type UserRow } from '../store/people.ts'
+import { listMemberships } from '../store/members.ts'
+import { noteSignIn, type UserRow } from '../store/people.ts'
 import {
   deleteSession,
   deleteSessionByToken,

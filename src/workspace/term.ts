@@ -1,5 +1,5 @@
 // From when to when a key or an SMTP credential is good, and what is known of its use: shown alike of both.
-import type { TermRow } from '../store/access.ts'
+import type { TermRow } from '../store/term.ts'
 
 export interface Term {
   /** Where the audit log still knows. */

@@ -5,6 +5,7 @@ import { Secret, TOTP } from 'otpauth'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { databaseNow, type Db } from '../store/database.ts'
+import { userById } from '../store/people.ts'
 import {
   confirmPendingTotp,
   removeTotp,
@@ -12,8 +13,7 @@ import {
   setPendingTotp,
   takeRecoveryCode,
   takeTotpStep,
-  userById,
-} from '../store/people.ts'
+} from '../store/second-factors.ts'
 import type { UserRow } from '../store/people.ts'
 import { audited } from './by.ts'
 import { Mistake } from './mistake.ts'

@@ -11,7 +11,7 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { dkimHeaders, signingKey } from '../mail/dkim.ts'
 import { openDatabase, type Db } from '../store/database.ts'
 import { listen } from '../store/listen.ts'
-import { saveInvitation } from '../store/members.ts'
+import { saveInvitation } from '../store/invitations.ts'
 import { mailboxNamed } from '../store/senders.ts'
 import { readRecord, readStatus } from '../store/views/message-status.ts'
 import {

@@ -1,0 +1,36 @@
+// From when to when an API key or an SMTP credential is good, and what is known of its use: both tables have these columns, and what follows from them is
+// the same for both.
+
+export interface TermRow {
+  readonly created_at: Date
+  readonly last_used_at: Date | null
+  readonly expires_at: Date | null
+  readonly revoked_at: Date | null
+  /** By the database's clock, as it is refused. */
+  readonly expired: boolean
+  /** In lists alone. */
+  readonly made_by?: string | null
+}
+
+export const termColumns =
+  'created_at, last_used_at, expires_at, revoked_at, coalesce(expires_at <= app_now(), false) expired'
+
+/** By the database's clock, as it is refused. `row` is the row's name in the statement, as below. */
+export const isLive = (row: string): string =>
+  `${row}.revoked_at is null and (${row}.expires_at is null or ${row}.expires_at > app_now())`
+
+/** Nobody has written down in the last minute that it is used. */
+export const isUnseen = (row: string): string => `coalesce(${row}.last_used_at < app_now() - interval '1 minute', true)`
+
+type Table = 'api_keys' | 'smtp_credentials'
+
+/** At most once a minute for each, however many nodes say so. $1: workspace, $2: id. */
+export const noteUseIn = (table: Table): string =>
+  `update ${table} x set last_used_at = app_now() where workspace_id = $1 and id = $2 and ${isUnseen('x')}`
+
+/** Of $2 or more in the workspace $1, those that have ended make room for one: those that ended first. */
+export const makeRoomIn = (table: Table): string =>
+  `delete from ${table} where workspace_id = $1 and id in (
+     select k.id from ${table} k where k.workspace_id = $1 and (k.revoked_at is not null or k.expires_at <= app_now())
+      order by least(k.revoked_at, k.expires_at), k.id
+      limit greatest(0, (select count(*) from ${table} x where x.workspace_id = $1) - $2 + 1))`
