@@ -42,7 +42,7 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     )
   command('list', 'list suppressed recipients').action((workspace: string) =>
     desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
-      const all = await gather(listSuppressions(db, id))
+      const all = await Array.fromAsync(listSuppressions(db, id))
       const rows = () =>
         all.map((each) => [each.recipient, each.reason, each.createdAt, each.rule ?? each.createdBy, each.evidence])
       const heads = ['RECIPIENT', 'REASON', 'SINCE', 'BY', 'EVIDENCE']
@@ -79,7 +79,7 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     )
   command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
     desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
-      if (desk.json) desk.show(await gather(listSuppressions(db, id)), () => '')
+      if (desk.json) desk.show(await Array.fromAsync(listSuppressions(db, id)), () => '')
       else for await (const line of exportSuppressions(db, id)) desk.write(line)
     }),
   )
@@ -98,10 +98,4 @@ function describeImport({ added, alreadyThere, reasons, ignoredColumns }: Import
       : ['Where the file does not tell why they were suppressed, --reason hard_bounce (or complaint) does.']),
     ...(ignoredColumns.length > 0 ? [`Columns that were not read: ${ignoredColumns.join(', ')}.`] : []),
   ].join('\n')
-}
-
-async function gather<T>(values: AsyncIterable<T>): Promise<T[]> {
-  const all: T[] = []
-  for await (const value of values) all.push(value)
-  return all
 }
