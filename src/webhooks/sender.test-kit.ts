@@ -1,5 +1,7 @@
-// What every test of the sender needs: a database, workspaces with an endpoint, messages that change their state, and senders as nodes of
-// their own.
+// What every test of the sender needs: a database, workspaces with an endpoint, messages that change their state, senders as nodes of
+// their own, and receivers; behind each test the senders and receivers are ended, and nothing waits for the next one.
+import { afterAll, afterEach, beforeAll } from 'vitest'
+import { ok, startWebhookReceiver, type Received, type WebhookReceiver } from '../../test/world/webhook-receiver.ts'
 import { makeVault } from '../base/secret.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import { isRefusal } from '../domain/refusal.ts'
@@ -15,11 +17,11 @@ export const vault = makeVault('a key for the tests of webhooks')
 /** Local development: http and private addresses. */
 export const anywhere = makeTargets({ POSTHORN_DNS_SERVERS: [], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: true })
 
-export interface SenderOptions extends Partial<Omit<WebhookTools, 'poster'>> {
+interface SenderOptions extends Partial<Omit<WebhookTools, 'poster'>> {
   readonly poster?: Partial<PosterTools>
 }
 
-export interface WebhookWorld extends StoreWorld {
+interface WebhookWorld extends StoreWorld {
   readonly desk: WebhookDesk
   readonly lines: { readonly verb: string; readonly facts: Readonly<Record<string, unknown>> }[]
   /** A sender that has not been started. */
@@ -33,13 +35,15 @@ export interface WebhookWorld extends StoreWorld {
   /** Writes a later event of a message, as any writer of events does. */
   event(sender: Sender, messageId: string, sequence: number, type?: string): Promise<void>
   queued(workspace: WorkspaceId): Promise<number>
+  /** Until nothing of it waits any more. */
+  emptied(sender: Sender, withinMs?: number): Promise<unknown>
   /** Reads again and again until it is so. */
   eventually<T>(read: () => Promise<T> | T, isSo: (value: T) => boolean, withinMs?: number): Promise<T>
   /** Ends all senders. */
   calm(): Promise<void>
 }
 
-export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
+async function webhookWorld(timeScale: number): Promise<WebhookWorld> {
   const world = await storeWorld()
   const { connection } = world
   const lines: WebhookWorld['lines'] = []
@@ -84,6 +88,8 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
   }
+  const queued = (workspace: WorkspaceId) =>
+    world.value<number>('select count(*)::integer from webhook_queue where workspace_id = $1', [workspace])
   return {
     ...world,
     desk,
@@ -114,8 +120,13 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
          values ($1, $2, $3, $4, 'sending', 0, app_now())`,
         [sender.workspaceId, messageId, sequence, type],
       )),
-    queued: (workspace) =>
-      world.value<number>('select count(*)::integer from webhook_queue where workspace_id = $1', [workspace]),
+    queued,
+    emptied: ({ workspaceId }, withinMs) =>
+      eventually(
+        () => queued(workspaceId),
+        (many) => many === 0,
+        withinMs,
+      ),
     calm: async () => {
       for (const end of ends.splice(0)) await end()
     },
@@ -123,3 +134,38 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
 }
 
 const errorsToo = (_key: string, value: unknown): unknown => (value instanceof Error ? value.message : value)
+
+export const scale = 100_000
+export let world: WebhookWorld
+const receivers: WebhookReceiver[] = []
+beforeAll(async () => {
+  world = await webhookWorld(scale)
+})
+afterEach(async () => {
+  await world.calm()
+  for (const receiver of receivers.splice(0)) await receiver.stop()
+  await world.db.run('delete from webhook_queue')
+  await world.db.run(`update webhook_endpoints set state = 'disabled', reason = 'by_hand' where state = 'active'`)
+  world.lines.length = 0
+})
+afterAll(() => world?.close())
+
+export async function receiver(): Promise<WebhookReceiver> {
+  const made = await startWebhookReceiver()
+  receivers.push(made)
+  return made
+}
+
+/** Its first request waits for an answer until `open`. */
+export function hanging(there: WebhookReceiver): { open: () => void } {
+  const first = { open: (): void => undefined }
+  there.answer = (one, response) => {
+    there.answer = ok
+    first.open = () => ok(one, response)
+  }
+  return first
+}
+export const leased = () =>
+  world.value<number>('select count(*)::integer from webhook_queue where lease_until is not null')
+export const sequences = (all: readonly Received[]) => all.map(({ event }) => event.data.sequence)
+export const faults = () => world.lines.filter(({ verb }) => verb === 'fault')
