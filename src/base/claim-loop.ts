@@ -40,6 +40,8 @@ export interface ClaimLoop {
   readonly poke: () => void
   /** The same, and perhaps with a due time of long ago. */
   lookAnew(): void
+  /** Resolves when the claim under way, which may not have seen what was committed meanwhile, has launched what it brought. Never rejects. */
+  launched(): Promise<unknown>
 }
 
 const lookAgainMs = 1_000
@@ -55,6 +57,7 @@ export function makeClaimLoop<Part extends WalkPart>(tools: ClaimTools<Part>): C
   let stale = false
   let wake: () => void = () => undefined
   let looping: Promise<void> = Promise.resolve()
+  let claiming: Promise<unknown> = Promise.resolve()
 
   const poke = () => {
     stale = true
@@ -100,7 +103,9 @@ export function makeClaimLoop<Part extends WalkPart>(tools: ClaimTools<Part>): C
         continue
       }
       try {
-        const next = await claimSome()
+        const some = claimSome()
+        claiming = some.catch(() => undefined)
+        const next = await some
         if (next === 'rest') {
           if (isRunning() && !stale) await sleep(tools.restMs(floor.tookMs))
         } else if (next > 0) await pause(next)
@@ -128,5 +133,6 @@ export function makeClaimLoop<Part extends WalkPart>(tools: ClaimTools<Part>): C
       floor.forget()
       poke()
     },
+    launched: () => claiming,
   }
 }

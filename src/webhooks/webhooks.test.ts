@@ -338,6 +338,47 @@ test('an event is not posted before an earlier one that could not be asked, as l
   expect(sequences(there.received)).toEqual([1, 2])
 })
 
+test('nor where a claim has seen that earlier one in flight, and its answer comes when that is given back', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  const lacking = Promise.withResolvers<never>()
+  let asked = 0
+  const find: typeof anywhere.find = (host) => (asked++ === 0 ? lacking.promise : anywhere.find(host))
+  const node = world.anotherNode()
+  const late = Promise.withResolvers<undefined>()
+  let claimedSecond = false
+  const rows: Db['rows'] = async <Row extends object>(...[statement, values]: Parameters<Db['rows']>) => {
+    const answer = await node.rows<Row>(statement, values)
+    const isSecond = (row: { readonly sequence?: number }) => row.sequence === 2
+    claimedSecond ||= statement.name === 'webhook-claim' && answer.some(isSecond)
+    if (claimedSecond) await late.promise
+    return answer
+  }
+  const [id = ''] = await world.admit(shop)
+  await world.db.run(`update webhook_endpoints set url = replace(url, '127.0.0.1', 'localhost') where workspace_id = $1`, [shop.workspaceId]) // prettier-ignore
+  const sender = await world.started({ poster: { targets: { ...anywhere, find } }, db: { ...node, rows } })
+  await world.eventually(
+    () => asked,
+    (times) => times === 1,
+  )
+  await world.event(shop, id, 2)
+  await world.eventually(
+    () => claimedSecond,
+    (claimed) => claimed,
+  )
+  lacking.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }))
+  await world.eventually(
+    () => sender.inFlight,
+    (many) => many === 0,
+  )
+  late.resolve(undefined)
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(sequences(there.received)).toEqual([1, 2])
+})
+
 test('a database that is away between claim and request takes no try, either', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

@@ -139,8 +139,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const tail = {
       sequence: claimed.sequence,
       asked: posted.then(async ({ asked }) => {
-        // For as long as its row is not given back a claim may bring the next event without it.
-        if (!asked) await recorded
+        // For as long as its row is not given back a claim may bring the next event without it, and one that is under way by then has not seen it.
+        if (!asked) await recorded.then(claims.launched)
         if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
         return asked
       }),
