@@ -7,6 +7,7 @@ import { limits } from '../config.ts'
 import { openOffer } from '../smtp/policy.ts'
 import { replies, type Reply } from '../smtp/reply.ts'
 import { smtpServer, type SmtpServer } from '../smtp/server.ts'
+import { allowedFiles } from './few-files.test-kit.ts'
 import { makeHandOver, type HandOver } from './hand-over.ts'
 
 const stops: (() => Promise<void>)[] = []
@@ -73,6 +74,24 @@ test('is tried again while the mailbox says later, and handed over once', async 
   reports.give(mail)
   await whenAnswered(3)
   expect(taken).toEqual([' batoken@localhost Subject: report\r\n\r\n'])
+})
+
+test('is tried again where this process may open no more files, and nothing else ends by it', async () => {
+  const { server, taken, whenAnswered } = await mailbox([])
+  const unheeded: unknown[] = []
+  const note = (why: unknown) => void unheeded.push(why)
+  process.on('unhandledRejection', note)
+  const files = allowedFiles()
+  stops.push(() => files.end())
+  const reports = await handOverTo(server.port(), 200)
+  await files.allow('10')
+  reports.give(mail)
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  await files.allow('')
+  process.off('unhandledRejection', note)
+  expect(unheeded).toEqual([])
+  await whenAnswered(1)
+  expect(taken).toHaveLength(1)
 })
 
 test('is not tried again after a no', async () => {

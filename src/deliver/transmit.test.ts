@@ -1,5 +1,4 @@
 // The whole way from a job to its facts, over real sockets and a real name server.
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -8,6 +7,7 @@ import type { DnsServer } from '../../test/world/dns-server.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { limits, parseRoute } from '../config.ts'
 import type { Route } from '../config.ts'
+import { allowedFiles } from './few-files.test-kit.ts'
 import { outcomeOf, reports } from './outcome.ts'
 import { addressOf, close, content, mailOf, silence, startPeer, until, withoutPipelining } from './peer.test-kit.ts'
 import type { Act, Armable, Peer, Script } from './peer.test-kit.ts'
@@ -688,31 +688,18 @@ test('where this process may open no more files, nobody is to blame: neither nam
   const transmitter = await transmitterOf({ mxPort: peer.port })
   const relayed = parseRoute(`smtp://127.0.0.1:${peer.port}`)
   const mail = () => mailOf({ recipient: addressOf('someone@files.test') })
-  const allow = allowedFiles()
-  await allow('10')
+  const files = allowedFiles()
+  ends.push(() => files.end())
+  await files.allow('10')
   const ended = await Promise.allSettled([
     send(transmitter, mail(), { kind: 'mx' }),
     send(transmitter, mail(), relayed),
   ])
-  await allow('')
+  await files.allow('')
   expect(ended).toMatchObject([{ reason: { code: 'EMFILE' } }, { reason: { code: 'EMFILE' } }])
   const after = await Promise.all([send(transmitter, mail(), { kind: 'mx' }), send(transmitter, mail(), relayed)])
   expect(after.map(kind)).toEqual(['accepted', 'accepted'])
 })
-
-/** Sets how many files this process may have open at once; nothing: as many as ever. A shell that is there already does it, since none could be started. */
-function allowedFiles(): (most: string) => Promise<void> {
-  const command = `while read -r most; do prlimit --pid ${process.pid} --nofile="\${most:-$(ulimit -n)}:" && echo done; done`
-  const shell = spawn('/bin/sh', ['-c', command], { stdio: ['pipe', 'pipe', 'inherit'] })
-  ends.push(async () => {
-    shell.stdin.end()
-    await once(shell, 'exit')
-  })
-  return async (most) => {
-    shell.stdin.write(`${most}\n`)
-    await once(shell.stdout, 'data')
-  }
-}
 
 test('it is heard that a host gets on, from the connection over its greeting, EHLO and TLS on', async () => {
   let heard = 0
