@@ -1,7 +1,7 @@
 // /readyz is open to strangers: however many ask, the database is asked one thing at a time.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { watchReadiness } from './readiness.ts'
-import type { Db } from './store/database.ts'
+import { openDatabase, type Db } from './store/database.ts'
 import { storeWorld, type StoreWorld } from './store/store.test-kit.ts'
 
 let world: StoreWorld
@@ -32,4 +32,41 @@ test('a crowd that asks at once is one question, and whoever comes behind its an
     detail: { database: 'reachable', delivery: 'stopped (drain: operator)' },
   })
   expect(asked).toBe(4)
+})
+
+test('what keeps us out of the database is told apart, in words that hold no secret', async () => {
+  const role = `ready_${process.pid}`
+  await world.db.run(`create role ${role} login password 'secret' connection limit 0`)
+  const detailOver = async (over: object): Promise<unknown> => {
+    const kind = { name: 'ready', connectionsMax: 1, answerMs: 1_000 }
+    const db = openDatabase({ ...world.connection, ...over }, kind)
+    try {
+      return await watchReadiness(db)()
+    } finally {
+      await db.close()
+    }
+  }
+  const notReady = (database: string) => ({ ready: false, detail: { database } })
+  try {
+    const full = await detailOver({ user: role, password: 'secret' })
+    expect(full).toEqual(notReady('not reachable: no connection is left there'))
+    await world.db.run(`alter role ${role} connection limit -1`)
+    expect(await detailOver({ user: role, password: 'guessed' })).toEqual(
+      notReady('not reachable: it refuses our login'),
+    )
+  } finally {
+    await world.db.run(`drop role ${role}`)
+  }
+  expect(await detailOver({ database: 'nowhere' })).toEqual(notReady('not reachable: there is no such database'))
+  expect(await detailOver({ port: 1 })).toEqual(notReady('not reachable'))
+  const refusing = (code: string): Db => ({
+    ...world.db,
+    rows: () => Promise.reject(Object.assign(new Error('password of the user posthorn'), { code })),
+  })
+  expect(await watchReadiness(refusing('57P03'))()).toEqual(
+    notReady('not reachable: it is starting up, recovering or going down'),
+  )
+  expect(await watchReadiness({ ...world.db, rows: () => new Promise(() => undefined) })()).toEqual(
+    notReady('not reachable: no answer in time'),
+  )
 })

@@ -1,6 +1,7 @@
 // Whether a node can do its work (operating contract, /readyz): its database answers and takes writes, its delivery process answers.
 import { remembered } from './base/remembered.ts'
 import { limits } from './config.ts'
+import { awayInShort } from './store/database-away.ts'
 import { answeredWithin, type Db } from './store/database.ts'
 import { readStops } from './store/fence.ts'
 import { whyNothingIsWritten } from './store/server-facts.ts'
@@ -33,8 +34,10 @@ async function readinessOf(db: Db, deliveryAnswers?: () => Promise<boolean>): Pr
 async function databaseState(db: Db): Promise<{ ready: boolean; database: string; delivery?: string }> {
   // One after the other: where PostgreSQL has no connection to spare, one is enough.
   const ask = async () => [await readStops(db.rows), await whyNothingIsWritten(db.rows)] as const
-  const [stops, closed] = await answeredWithin(limits.readyMs, ask()).catch(() => [undefined, undefined] as const)
-  if (stops === undefined) return { ready: false, database: 'not reachable' }
+  const [stops, closed] = await answeredWithin(limits.readyMs, ask()).catch(
+    (error: unknown) => [undefined, awayInShort(error)] as const,
+  )
+  if (stops === undefined) return { ready: false, database: closed }
   const said = stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')
   const delivery = said === '' ? 'not stopped' : `stopped (${said})`
   return { ready: closed === undefined, database: closed ?? 'reachable', delivery }

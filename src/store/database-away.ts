@@ -1,6 +1,6 @@
 // What an operator reads where the database cannot be reached, or has gone: what was said, and the way out.
 import { wordsOf } from '../base/trouble.ts'
-import { sqlState } from './database.ts'
+import { isNoAnswer, sqlState } from './database.ts'
 
 /** `embedded`: the database is our own, so no setting leads to it. */
 export function awayWords(error: unknown, embedded: boolean): string {
@@ -11,6 +11,27 @@ export function awayWords(error: unknown, embedded: boolean): string {
     open.find(([said]) => said.test(words)) ?? open.find(([, , known]) => state !== undefined && known === state) ?? []
   return `${words}: ${way}`
 }
+
+/**
+ * The same for whoever may ask, strangers too: no name and no word of the server's, and what it is that keeps us out. By its code: it may speak another
+ * language (`lc_messages`).
+ */
+export function awayInShort(error: unknown): string {
+  const state = sqlState(error) ?? ''
+  const [, why] =
+    shortly.find(([code]) => state.startsWith(code)) ?? (isNoAnswer(error) ? ['', 'no answer in time'] : [])
+  return why === undefined ? 'not reachable' : `not reachable: ${why}`
+}
+
+const shortly: readonly (readonly [code: string, why: string])[] = [
+  ['53300', 'no connection is left there'],
+  ['57P03', 'it is starting up, recovering or going down'],
+  ['28', 'it refuses our login'],
+  ['3D', 'there is no such database'],
+  ['531', 'its disk is full'],
+  ['532', 'it is out of memory'],
+  ['57014', 'no answer in time'],
+]
 
 /** Also what a start is told whose connection a pooler refuses, which knows no more than its own words. */
 export const poolerBetween =

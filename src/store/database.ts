@@ -318,6 +318,12 @@ class DatabaseSlow extends Error {
   override readonly name = 'DatabaseSlow'
 }
 
+/** Nothing came back within the time, be it to open a line. */
+export const isNoAnswer = (error: unknown): boolean =>
+  error instanceof DatabaseSlow ||
+  (error instanceof Error &&
+    /query read timeout|connection timeout|timeout exceeded when trying to connect/i.test(error.message))
+
 /** Gives up waiting, not the work itself. */
 export async function answeredWithin<T>(ms: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
