@@ -1106,6 +1106,8 @@ export const limits = {
   doctorKeptMs: 10_000,
   doctorDnsMs: 3_000,
   doctorConnectMs: 8_000,
+  /** Longer than a node needs that finds its delivery process silent. */
+  doctorNodeMs: 4_000,
   doctorHostsTried: 3,
   /** Relays of workspaces that are visited, all at once, and workspaces whose routes are looked at for them. */
   doctorRelaysVisited: 50,

@@ -7,17 +7,17 @@ import { Trouble } from './base/trouble.ts'
 import { limits } from './config.ts'
 import type { FromChild, ToChild } from './delivery-process.ts'
 import type { RunningRoles } from './node.ts'
+import type { DeliveryState } from './roles/role.ts'
 import type { Connection } from './store/connection.ts'
 
 const metricsMs = 3_000
 /** How often it is asked whether it is there, and how many times in a row it may say nothing. Counted, so that a machine that slept is no reason to end it. */
 const patience = { everyMs: 10_000, missesMax: 12 }
 
+/** Of its state: whether it does what it is told to within a moment; a process that was stopped, or turns in a circle, lives and does not. */
 export interface DeliveryChild extends RunningRoles {
   /** Its part of the Prometheus text; empty when it does not answer. */
   metrics(): Promise<string>
-  /** Whether it does what it is told to within a moment: a process that was stopped, or turns in a circle, lives and does not. */
-  readonly answers: () => Promise<boolean>
 }
 
 /**
@@ -50,9 +50,9 @@ export async function startDeliveryChild(
     if (!stopping) died(new Error(`the delivery process ended (${signal ?? `status ${code}`})${hung}`))
   })
   let asked = false
-  let answer: Promise<boolean> | undefined
-  const answers = (): Promise<boolean> => {
-    if (!child.connected) return Promise.resolve(false)
+  let answer: Promise<DeliveryState> | undefined
+  const deliveryState = (): Promise<DeliveryState> => {
+    if (!child.connected) return Promise.resolve({ answers: false })
     // One question lies in the channel of a child that hangs, however often somebody wants to know.
     if (!asked) {
       asked = true
@@ -61,13 +61,13 @@ export async function startDeliveryChild(
     }
     answer ??= heard(child, ['here'], limits.readyMs).then((here) => {
       answer = undefined
-      return here !== undefined
+      return here?.say === 'here' ? { answers: true, ownStop: here.ownStop } : { answers: false }
     })
     return answer
   }
   let misses = 0
   const look = async (): Promise<void> => {
-    misses = (await answers()) ? 0 : misses + 1
+    misses = (await deliveryState()).answers ? 0 : misses + 1
     if (misses !== missesMax || stopping) return // once: its exit may take longer than the next question
     hung = `: it was asked ${misses} times and did not answer`
     child.kill('SIGKILL')
@@ -98,7 +98,7 @@ export async function startDeliveryChild(
   looks.start()
   return {
     stop,
-    answers,
+    deliveryState,
     metrics: async () => {
       if (!child.connected) return ''
       tell(child, { say: 'metrics' })

@@ -5,6 +5,7 @@ import { lines } from './base/log-lines.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import { readSettings } from './config.ts'
+import type { OwnStop } from './domain/delivery-stop.ts'
 import { knownLabels } from './known-labels.ts'
 import { startRoles, type RunningRoles } from './node.ts'
 import { toldOf } from './start-trouble.ts'
@@ -22,7 +23,7 @@ export type FromChild =
   | { readonly say: 'ready' }
   | { readonly say: 'failed'; readonly why: string; readonly plain: boolean }
   | { readonly say: 'metrics'; readonly text: string }
-  | { readonly say: 'here' }
+  | { readonly say: 'here'; readonly ownStop: OwnStop | undefined }
 
 const settings = readSettings(process.env)
 const log = makeLog(settings.POSTHORN_LOG_LEVEL)
@@ -32,6 +33,12 @@ let starting: Promise<void> = Promise.resolve()
 let running: RunningRoles | undefined
 
 const tell = (message: FromChild): void => void process.send?.(message)
+
+/** At once, but for the moments of a start. */
+function hereAs(): void {
+  const said = running?.deliveryState() ?? Promise.resolve({ ownStop: undefined })
+  void said.then(({ ownStop }) => tell({ say: 'here', ownStop }))
+}
 
 async function start(connection: Connection): Promise<void> {
   const giveUp = givingUp.signal
@@ -61,7 +68,7 @@ process.on('message', (message: ToChild) => {
       process.disconnect()
     })
   else if (message.say === 'metrics') void metrics.text().then((text) => tell({ say: 'metrics', text }))
-  else if (message.say === 'answer') tell({ say: 'here' })
+  else if (message.say === 'answer') hereAs()
   else
     stop(message.databaseMs).catch((error: unknown) => {
       log.fault('stop', error)

@@ -5,6 +5,7 @@ import { cannotListen } from './base/listening.ts'
 import type { Metrics } from './base/metrics.ts'
 import { limits, type Settings } from './config.ts'
 import type { DeliveryChild } from './delivery-child.ts'
+import type { RunningRoles } from './node.ts'
 import { watchReadiness } from './readiness.ts'
 import type { Connection } from './store/connection.ts'
 import { openDatabase } from './store/database.ts'
@@ -14,6 +15,7 @@ interface Monitored {
   readonly connection: Connection
   readonly metrics: Metrics
   readonly child: DeliveryChild | undefined
+  readonly roles: Pick<RunningRoles, 'deliveryState'>
 }
 
 interface Page {
@@ -28,9 +30,10 @@ export async function serveMonitoring({
   connection,
   metrics,
   child,
+  roles,
 }: Monitored): Promise<() => Promise<void>> {
   const db = openDatabase(connection, { name: 'posthorn ready', connectionsMax: 1, answerMs: limits.databaseAnswerMs })
-  const readiness = watchReadiness(db, child?.answers)
+  const readiness = watchReadiness(db, roles.deliveryState)
   const json = (status: number, value: object): Page => ({
     status,
     type: 'application/json',

@@ -22,7 +22,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-const tools = (port: number): Omit<RoleTools, 'patience'> => ({
+const tools = (port: number): Omit<RoleTools, 'patience' | 'deliveryState'> => ({
   settings: readSettings({ POSTHORN_HTTP_PORT: String(port), POSTHORN_HOSTNAME: 'node.test' }),
   connection: database.connection,
   vault: makeVault('a key for the tests of roles'),

@@ -3,26 +3,30 @@ import { setMaxListeners } from 'node:events'
 import { startAll, stopAll } from './base/service.ts'
 import { limits, type RoleName } from './config.ts'
 import { warningOfPolicy } from './policy-warnings.ts'
-import type { Role, RoleTools } from './roles/role.ts'
+import type { DeliveryState, Role, RoleTools } from './roles/role.ts'
 import { roles } from './roles/roles.ts'
 
 export interface RunningRoles {
   /** Waits for the database until `databaseMs` are over; then what was to be written stays unwritten, but for the replies that the journal keeps. */
   stop(databaseMs?: number): Promise<void>
+  readonly deliveryState: () => Promise<DeliveryState>
 }
 
 /** Starts the roles; when one fails, or `giveUp` fires meanwhile, everything that was opened is closed again, and its error thrown. */
 export async function startRoles(
   names: readonly RoleName[],
-  given: Omit<RoleTools, 'patience'>,
+  given: Omit<RoleTools, 'patience' | 'deliveryState'> & Partial<Pick<RoleTools, 'deliveryState'>>,
 ): Promise<RunningRoles> {
   const ending = new AbortController()
   const patience = ending.signal
   setMaxListeners(0, patience) // every database of this process
   const connection = { ...given.connection, patience }
-  const tools: RoleTools = { ...given, log: warningOfPolicy(given.log), patience, connection }
+  let made: readonly Role[] = []
+  const ownStop = () => made.map((role) => role.ownStop?.()).find((each) => each !== undefined)
+  const { deliveryState = () => Promise.resolve({ answers: true, ownStop: ownStop() }) } = given
+  const tools: RoleTools = { ...given, deliveryState, log: warningOfPolicy(given.log), patience, connection }
   const makers = await Promise.all(names.map((name) => roles[name]()))
-  const made: Role[] = await Promise.all(makers.map(async (make) => make(tools)))
+  made = await Promise.all(makers.map(async (make) => make(tools)))
   const services = made.flatMap((role) => role.services)
   /** Everything is closed, even if closing something else failed. The roles do not wait for each other. */
   const close = () =>
@@ -43,6 +47,7 @@ export async function startRoles(
     throw error
   }
   return {
+    deliveryState,
     stop: async (databaseMs = limits.stopMs) => {
       if (databaseMs === 0) ending.abort()
       const late = setTimeout(() => ending.abort(), databaseMs)

@@ -10,6 +10,8 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
+const well = () => Promise.resolve({ answers: true })
+
 test('a crowd that asks at once is one question, and whoever comes behind its answer asks anew', async () => {
   let asked = 0
   const counting: Db = {
@@ -19,7 +21,7 @@ test('a crowd that asks at once is one question, and whoever comes behind its an
       return world.db.rows(statement, values)
     },
   }
-  const ready = watchReadiness(counting)
+  const ready = watchReadiness(counting, well)
   const crowd = () => Promise.all(Array.from({ length: 100 }, ready))
   const answers = await crowd()
   expect(asked).toBe(2)
@@ -34,6 +36,16 @@ test('a crowd that asks at once is one question, and whoever comes behind its an
   expect(asked).toBe(4)
 })
 
+test('what stops delivery on this node alone is said beside what stops it everywhere, and mail is accepted all the same', async () => {
+  await world.db.run('delete from delivery_stops')
+  const ready = watchReadiness(world.db, () => Promise.resolve({ answers: true, ownStop: 'mark' as const }))
+  const said = (delivery: string) => ({ ready: true, detail: { database: 'reachable', delivery } })
+  expect(await ready()).toEqual(said('stopped (node: the disk of this node does not take its mark)'))
+  await world.db.run(`insert into delivery_stops (kind, reason) values ('drain', 'operator')`)
+  const both = 'stopped (drain: operator, node: the disk of this node does not take its mark)'
+  expect(await ready()).toEqual(said(both))
+})
+
 test('what keeps us out of the database is told apart, in words that hold no secret', async () => {
   const role = `ready_${process.pid}`
   await world.db.run(`create role ${role} login password 'secret' connection limit 0`)
@@ -41,7 +53,7 @@ test('what keeps us out of the database is told apart, in words that hold no sec
     const kind = { name: 'ready', connectionsMax: 1, answerMs: 1_000 }
     const db = openDatabase({ ...world.connection, ...over }, kind)
     try {
-      return await watchReadiness(db)()
+      return await watchReadiness(db, well)()
     } finally {
       await db.close()
     }
@@ -63,10 +75,10 @@ test('what keeps us out of the database is told apart, in words that hold no sec
     ...world.db,
     rows: () => Promise.reject(Object.assign(new Error('password of the user posthorn'), { code })),
   })
-  expect(await watchReadiness(refusing('57P03'))()).toEqual(
+  expect(await watchReadiness(refusing('57P03'), well)()).toEqual(
     notReady('not reachable: it is starting up, recovering or going down'),
   )
-  expect(await watchReadiness({ ...world.db, rows: () => new Promise(() => undefined) })()).toEqual(
+  expect(await watchReadiness({ ...world.db, rows: () => new Promise(() => undefined) }, well)()).toEqual(
     notReady('not reachable: no answer in time'),
   )
 })

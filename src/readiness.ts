@@ -1,6 +1,8 @@
 // Whether a node can do its work (operating contract, /readyz): its database answers and takes writes, its delivery process answers.
 import { remembered } from './base/remembered.ts'
 import { limits } from './config.ts'
+import { ownStops, silentDelivery } from './domain/delivery-stop.ts'
+import type { DeliveryState } from './roles/role.ts'
 import { awayInShort } from './store/database-away.ts'
 import { answeredWithin, type Db } from './store/database.ts'
 import { readStops } from './store/fence.ts'
@@ -13,16 +15,16 @@ export interface Readiness {
 
 /**
  * Strangers may ask as often as they like: whoever comes while a question is under way shares it, so that the database hears one at a time.
- * `deliveryAnswers`: left out where delivery has no process of its own.
  */
-export function watchReadiness(db: Db, deliveryAnswers?: () => Promise<boolean>): () => Promise<Readiness> {
-  const ask = remembered(() => readinessOf(db, deliveryAnswers), { keepMs: () => 0, most: 1 })
+export function watchReadiness(db: Db, deliveryState: () => Promise<DeliveryState>): () => Promise<Readiness> {
+  const ask = remembered(() => readinessOf(db, deliveryState), { keepMs: () => 0, most: 1 })
   return () => ask('')
 }
 
-async function readinessOf(db: Db, deliveryAnswers?: () => Promise<boolean>): Promise<Readiness> {
-  const [known, answers = true] = await Promise.all([databaseState(db), deliveryAnswers?.()])
-  const delivery = answers ? known.delivery : 'its process does not answer'
+async function readinessOf(db: Db, deliveryState: () => Promise<DeliveryState>): Promise<Readiness> {
+  const [known, { answers, ownStop }] = await Promise.all([databaseState(db), deliveryState()])
+  const own = ownStop === undefined ? [] : [`node: ${ownStops[ownStop]}`]
+  const delivery = answers ? known.stops && sentenceOf([...known.stops, ...own]) : silentDelivery
   // Acceptance goes on while delivery is stopped: mail is kept, and waits.
   return {
     ready: known.ready && answers,
@@ -30,15 +32,17 @@ async function readinessOf(db: Db, deliveryAnswers?: () => Promise<boolean>): Pr
   }
 }
 
+const sentenceOf = (stops: readonly string[]): string =>
+  stops.length === 0 ? 'not stopped' : `stopped (${stops.join(', ')})`
+
 /** Whether it can be worked with, and what stops delivery, which an operator must know. */
-async function databaseState(db: Db): Promise<{ ready: boolean; database: string; delivery?: string }> {
+async function databaseState(db: Db): Promise<{ ready: boolean; database: string; stops?: readonly string[] }> {
   // One after the other: where PostgreSQL has no connection to spare, one is enough.
   const ask = async () => [await readStops(db.rows), await whyNothingIsWritten(db.rows)] as const
   const [stops, closed] = await answeredWithin(limits.readyMs, ask()).catch(
     (error: unknown) => [undefined, awayInShort(error)] as const,
   )
   if (stops === undefined) return { ready: false, database: closed }
-  const said = stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')
-  const delivery = said === '' ? 'not stopped' : `stopped (${said})`
-  return { ready: closed === undefined, database: closed ?? 'reachable', delivery }
+  const said = stops.map(({ kind, reason }) => `${kind}: ${reason}`)
+  return { ready: closed === undefined, database: closed ?? 'reachable', stops: said }
 }

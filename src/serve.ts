@@ -94,13 +94,13 @@ async function start(running: Running): Promise<void> {
     vault,
     log: metrics.counting(log),
     metrics,
-    ...(child !== undefined && { deliveryAnswers: child.answers }),
+    ...(child !== undefined && { deliveryState: child.deliveryState }),
   })
   // Both processes at once: what one of them waits for is no matter of the other's.
   stops.push(async () => {
     await Promise.all([roles.stop(running.databaseMs), child?.stop(running.databaseMs)])
   })
-  stops.push(await serveMonitoring({ settings, connection, metrics, child }))
+  stops.push(await serveMonitoring({ settings, connection, metrics, child, roles }))
   giveUp.throwIfAborted()
   // Last, and to its end once begun: its key is shown once, and a start that fails would have shown it to nobody.
   const {

@@ -454,7 +454,7 @@ test('is shut while the disk does not take the mark of this node, for nothing ma
   isFull = true
   await world.db.run('update delivering_nodes set counter = 4 where id = $1', [mark.node])
   await expect(mark.keep(4)).rejects.toThrow(MarkNotKept)
-  expect([fence.isOpen(), fence.knowsDatabase()]).toEqual([false, true])
+  expect([fence.isOpen(), fence.knowsDatabase(), fence.ownStop]).toEqual([false, true, 'mark'])
   // It is asked again, and the operator told, while that lasts; a stop and a start change nothing.
   await vi.waitFor(() => expect(faults.filter((what) => what === 'mark').length).toBeGreaterThan(1), 10_000)
   await fence.stop()
@@ -464,7 +464,23 @@ test('is shut while the disk does not take the mark of this node, for nothing ma
   expect(fence.isOpen()).toBe(false)
   isFull = false
   await until(fence, () => fence.isOpen())
-  expect([mark.known?.counter, await reasons()]).toEqual([4, []])
+  expect([mark.known?.counter, await reasons(), fence.ownStop]).toEqual([4, [], undefined])
+})
+
+test('a node that cannot compare itself with the database says so, and whoever is stopped with all others does not', async () => {
+  const own = await lifeIn(await delivered(3))
+  let isBroken = true
+  const fence = fenceOf(own, () => {
+    if (isBroken) throw new Error('EACCES')
+    return []
+  })
+  await fence.start()
+  await vi.waitFor(() => expect([fence.isOpen(), fence.ownStop]).toEqual([false, 'look']), 10_000)
+  isBroken = false
+  await until(fence, () => fence.isOpen())
+  await setDrain(world.db, true)
+  await until(fence, () => !fence.isOpen())
+  expect(fence.ownStop).toBeUndefined()
 })
 
 const fences = new Map<Service, Fence>()

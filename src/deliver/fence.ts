@@ -4,7 +4,7 @@
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
-import { causeOfStop } from '../domain/delivery-stop.ts'
+import { causeOfStop, type OwnStop } from '../domain/delivery-stop.ts'
 import type { Ask } from '../store/database.ts'
 import {
   checkInNode,
@@ -52,6 +52,8 @@ export interface Fence extends Service, Gate {
   readonly greet: (ask: Ask) => Promise<void>
   /** Why delivery stands still; empty while the first look is still to come. */
   readonly stops: readonly DeliveryStop[]
+  /** Why this node alone stands still, for its operator: others may deliver meanwhile. */
+  readonly ownStop: OwnStop | undefined
 }
 
 export function makeFence(tools: FenceTools): Fence {
@@ -60,6 +62,8 @@ export function makeFence(tools: FenceTools): Fence {
   let stops: readonly DeliveryStop[] = []
   /** This node has shown that the database is not behind it, and its journals are told. */
   let admitted = false
+  /** The last look at what comes before the first claim came to nothing. */
+  let lookFailed = false
   let told = 'nothing'
   /** This machine's disk does not take the mark. No dot may be written here, so nothing is claimed, nor any host asked in vain; other nodes go on. */
   let markless = false
@@ -135,6 +139,7 @@ export function makeFence(tools: FenceTools): Fence {
     }
     stops = await readStops(ask)
     admitted = fine
+    lookFailed = false
     changed()
   }
 
@@ -176,6 +181,7 @@ export function makeFence(tools: FenceTools): Fence {
     inTurn(() => settleAndLook(ask)).catch((error: unknown) => {
       if (ears === undefined) return // stopped, and its session with it
       log.fault('fence', error)
+      lookFailed = true
       // Replaced while its look waited for its turn: asked again, it would fail for ever, and each time instead of the one that lives.
       if (session !== ask) return
       // A session that broke is replaced and heard of; on a sound one nothing comes by itself.
@@ -213,6 +219,10 @@ export function makeFence(tools: FenceTools): Fence {
     onChange: (listener) => void listeners.push(listener),
     get stops() {
       return stops
+    },
+    get ownStop() {
+      if (markless) return 'mark'
+      return lookFailed && !admitted && stops.length === 0 ? 'look' : undefined
     },
   }
 }

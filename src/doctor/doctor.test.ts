@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
 import { createServer, type AddressInfo, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -65,6 +66,7 @@ const settings = (more: Readonly<Record<string, string>> = {}): Settings =>
   readSettings({
     POSTHORN_DATA_DIR: folder,
     POSTHORN_HOSTNAME: hostname,
+    POSTHORN_METRICS_PORT: '0', // none runs here
     POSTHORN_ROUTE: 'mx',
     POSTHORN_MX_PORT: String((mailHost.address() as AddressInfo).port),
     POSTHORN_ALLOW_PRIVATE_MX: 'true',
@@ -201,6 +203,31 @@ test('a database that cannot be reached is one finding, and the others are still
   expect(checks.database).toMatchObject({ status: 'fail', detail: expect.stringContaining('ECONNREFUSED') as string })
   expect(checks.queue.status).toBe('skipped')
   expect(checks.outbound.status).toBe('ok')
+})
+
+describe('what the node on this machine says of itself', () => {
+  test.each([
+    [
+      'stopped (node: the disk of this node does not take its mark)',
+      'fail',
+      /sends nothing.*take its mark in .*Make room/,
+    ],
+    ['stopped (node: this node could not compare itself with the database yet)', 'fail', /sends nothing.*what=fence/],
+    ['its process does not answer', 'fail', /delivery process .* does not answer/],
+    ['not stopped', 'ok', /Nothing stops it/],
+    [undefined, 'ok', /Nothing stops it/],
+  ])('delivery: %s', async (delivery, status, words) => {
+    const node = createHttpServer((request, response) =>
+      response.end(
+        request.url === '/readyz' && delivery !== undefined ? JSON.stringify({ detail: { delivery } }) : '<>',
+      ),
+    )
+    await once(node.listen(0, '127.0.0.1'), 'listening')
+    const { port } = node.address() as AddressInfo
+    const checks = await found({ settings: settings({ POSTHORN_METRICS_PORT: String(port) }) })
+    node.close()
+    expect(checks.delivery).toMatchObject({ status, detail: expect.stringMatching(words) as string })
+  })
 })
 
 describe('what is broken is found, and what to do is said', () => {

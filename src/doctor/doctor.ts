@@ -28,6 +28,7 @@ import {
   checkWorkspaceRoutes,
   type SeenRelay,
 } from './network-checks.ts'
+import { checkOwnNode } from './own-node.ts'
 import { checkSystemMailbox, type SeenSender } from './system-mailbox-check.ts'
 
 export type { CheckStatus } from './finding.ts'
@@ -129,7 +130,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
         : asking((db) => checkDatabase(db))(),
     replication: asking(checkReplication),
     clock: asking((db) => checkClock(db, now)),
-    delivery: asking(checkDelivery),
+    delivery: async () => (await checkOwnNode(settings)) ?? asking(checkDelivery)(),
     queue: asking(checkQueue),
     refusals: asking((db) => checkRefusals(db, tools.providerOf)),
     backup: asking((db, vault) => checkBackup(db, isReal(db, vault))),

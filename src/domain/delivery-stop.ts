@@ -12,5 +12,14 @@ const causes = {
   timeline: 'The database was failed over, and not every node has confirmed yet that nothing of its own was lost',
 } as const
 
+/** Why one node delivers nothing while nothing stops delivery anywhere. Its log has the error. */
+export const ownStops = {
+  mark: 'the disk of this node does not take its mark',
+  look: 'this node could not compare itself with the database yet',
+} as const
+export type OwnStop = keyof typeof ownStops
+/** What `/readyz` says then of delivery. */
+export const silentDelivery = 'its process does not answer'
+
 /** A sentence without its end. Undefined for what operators have stopped themselves. */
 export const causeOfStop = (reason: string): string | undefined => (causes as Readonly<Record<string, string>>)[reason]

@@ -35,7 +35,7 @@ import {
 } from '../workspace/workspace.ts'
 
 export function api(tools: RoleTools): Role {
-  const { settings, connection, giveUp, vault, log, metrics, deliveryAnswers } = tools
+  const { settings, connection, giveUp, vault, log, metrics, deliveryState } = tools
   const readDb = openDatabase(connection, {
     name: 'posthorn read',
     connectionsMax: 4,
@@ -142,7 +142,7 @@ export function api(tools: RoleTools): Role {
         now: () => new Date(ids.now()),
         record: (from, reports) => recorder.feedback.receiveFed(from, reports),
       }),
-      ready: watchReadiness(readDb, deliveryAnswers),
+      ready: watchReadiness(readDb, deliveryState),
     },
   })
   const told = () => {

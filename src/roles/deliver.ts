@@ -145,6 +145,11 @@ export async function deliver({ settings, connection, patience, vault, log, metr
       fence.stops.some((stop) => stop.kind === kind) ? 1 : 0,
     )
   metrics.watch(
+    'posthorn_delivery_stopped_by_node',
+    '1 while this node alone delivers nothing: its disk does not take its mark, or it could not compare itself with the database yet.',
+    () => (fence.ownStop === undefined ? 0 : 1),
+  )
+  metrics.watch(
     'posthorn_journal_replies',
     'Replies to final dots that the database has not heard yet.',
     () => own.journal.size,
@@ -166,6 +171,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   // The fence and the sandbox start before the workers and stop after them. Housekeeping stops last: it may be waiting for the database, and
   // nobody is to claim meanwhile.
   return {
+    ownStop: () => fence.ownStop,
     services: [housekeeper(houseDb, retentionOf(settings), log), fence, reports.service, sandbox, service, looked],
     closing: [
       () => signers.stop(),

@@ -4,6 +4,7 @@ import type { Metrics } from '../base/metrics.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Service } from '../base/service.ts'
 import type { Settings } from '../config.ts'
+import type { OwnStop } from '../domain/delivery-stop.ts'
 import type { Connection } from '../store/connection.ts'
 import type { Db } from '../store/database.ts'
 
@@ -17,8 +18,15 @@ export interface RoleTools {
   readonly vault: Vault
   readonly log: Log
   readonly metrics: Metrics
-  /** Whether the process that delivers beside this one answers; left out where there is none. */
-  readonly deliveryAnswers?: () => Promise<boolean>
+  /** Of the process that delivers beside this one, or of this one. */
+  readonly deliveryState: () => Promise<DeliveryState>
+}
+
+/** What delivery says of itself on this node. */
+export interface DeliveryState {
+  /** False: its process says nothing. */
+  readonly answers: boolean
+  readonly ownStop?: OwnStop | undefined
 }
 
 /** Something that a role opened and that is closed after its services have stopped. */
@@ -27,6 +35,8 @@ type Closing = () => Promise<void> | void
 export interface Role {
   readonly services: readonly Service[]
   readonly closing: readonly Closing[]
+  /** Of the role that delivers. */
+  readonly ownStop?: () => OwnStop | undefined
 }
 
 export function closeAll(...databases: readonly Db[]): Closing[] {
