@@ -1223,6 +1223,34 @@ describe('trouble with the database', () => {
     expect([peer.dots, await facts(id)]).toMatchObject([1, { attempt: 10 }])
   })
 
+  test.each([
+    ['DKIM key', 'dkim_key_pairs', 'private_key_sealed', 'workspace_id'],
+    ['route', 'workspaces', 'route_sealed', 'id'],
+  ])(
+    'a %s that the vault does not open uses no try of a message, however often: it goes when that is mended',
+    async (_, table, column, key) => {
+      const sender = await senderOf(ownRelay(receiver))
+      const change = `update ${table} set ${column} = $2 where ${key} = $1`
+      const was = await world.value<Buffer>(`select ${column} from ${table} where ${key} = $1`, [sender.workspaceId])
+      await world.db.run(change, [sender.workspaceId, vault.seal('x', 'something else')])
+      const id = await one(sender, 'ok')
+      await world.db.run('update outbound set attempts = 9 where message_id = $1', [id])
+      await started()
+      for (let times = 1; times <= 2; times++) {
+        await eventually(
+          () => faults().length,
+          (many) => many === times,
+        )
+        await becomes(id, 'retrying')
+        expect([await queueRow(id), await facts(id)]).toMatchObject([{ attempts: 9 }, { reason: 'worker_lost' }])
+        if (times === 2) await world.db.run(change, [sender.workspaceId, was])
+        await world.db.run('update outbound set due_at = app_now() where message_id = $1', [id])
+      }
+      await becomes(id, 'sent')
+      expect(await facts(id)).toMatchObject({ attempt: 10 })
+    },
+  )
+
   test('a machine out of files while a message is composed, or its host is called, uses none of its tries', async () => {
     const outOfFiles = () => Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }))
     const [db, transmitter] = [pool(2), toReceiver()]

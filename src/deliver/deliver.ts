@@ -28,7 +28,7 @@ import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
 import { GivenUp, NotComposable } from './prepare.ts'
 import { makeReaper } from './reaper.ts'
-import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unattempted, unread } from './record.ts'
+import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unable, unattempted, unread } from './record.ts'
 import { makeRoom } from './room.ts'
 import { makeSlots, untilClaim } from './slots.ts'
 import type { Transmitter } from './transmit.ts'
@@ -236,10 +236,11 @@ export function deliverer(
       if (lacking) return putOff(claimed, gaveWayMs(claimed, now()), gaveWay(), schedule())
       if (isDatabaseAway(error)) return putOff(claimed, ourLackMs(claimed, schedule()), unread, schedule())
       // What else went wrong on this machine is no fault of the message.
-      const hopeless = claimed.attempt >= composeTriesMax && error instanceof NotComposable
-      const outcome = hopeless
-        ? ({ kind: 'failed', reason: 'not_composable' } as const)
-        : ({ kind: 'retry', reason: 'worker_lost' } as const)
+      if (!(error instanceof NotComposable)) return unable(claimed, schedule())
+      const outcome =
+        claimed.attempt >= composeTriesMax
+          ? ({ kind: 'failed', reason: 'not_composable' } as const)
+          : ({ kind: 'retry', reason: 'worker_lost' } as const)
       return unattempted(claimed, outcome, schedule())
     }
   }

@@ -121,7 +121,11 @@ const nothing: TransmitResult = {
   dialogue: [],
 }
 
-/** The end of a claim whose attempt could not even begin: a fault of ours, a shutdown, or content that is gone. */
+/** A fault of ours that says nothing about the message (a key that does not open, no memory for it): put off, and told as what it is. */
+export const unable = (claimed: Claimed, schedule: Schedule): Ending =>
+  putOff(claimed, gaveWayMs(claimed, schedule.now), nothing, schedule, 'worker_lost')
+
+/** The end of a claim whose attempt could not even begin: a mail that nothing can be made of, a shutdown, or content that is gone. */
 export function unattempted(claimed: Claimed, outcome: Retry | Failed, schedule: Schedule): Ending {
   const settled = outcome.kind === 'retry' ? settle(outcome, claimed, schedule) : outcome
   const { attempt } = claimed
@@ -135,12 +139,14 @@ export function unattempted(claimed: Claimed, outcome: Retry | Failed, schedule:
  * A claim whose attempt was put off (`paced`, `gave_way`, or a lack of our own): it uses no try, and waits for `delayMs`; where it would expire
  * before, it keeps to the schedule.
  */
-export function putOff(claimed: Claimed, delayMs: number, result: TransmitResult, schedule: Schedule): Ending {
-  const { trouble } = result
-  const outcome: Retry = {
-    kind: 'retry',
-    reason: trouble === 'arm_failed' || trouble === 'too_late' ? 'arm_failed' : 'connect',
-  }
+export function putOff(
+  claimed: Claimed,
+  delayMs: number,
+  result: TransmitResult,
+  schedule: Schedule,
+  reason: Retry['reason'] = result.trouble === 'arm_failed' || result.trouble === 'too_late' ? 'arm_failed' : 'connect',
+): Ending {
+  const outcome: Retry = { kind: 'retry', reason }
   if (schedule.now.getTime() + delayMs >= claimed.expiresAt.getTime())
     return endingAs(settle(outcome, claimed, schedule), claimed, result, schedule)
   return { ...endingAs({ ...outcome, delayMs }, claimed, result, schedule), usesTry: false }
