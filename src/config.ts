@@ -888,6 +888,8 @@ export const limits = {
   feedCertificateMs: 24 * 3600_000,
   // The embedded PostgreSQL
   postgresStartMs: 15 * 60_000,
+  /** It takes seconds, and where the machine is slow a minute. */
+  dashboardBuildMs: 5 * 60_000,
   postgresStopMs: 20_000,
   postgresKillMs: 5_000,
   /** How long a start waits for the process that holds the data folder. */

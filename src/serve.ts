@@ -8,6 +8,7 @@ import { installationKeys } from './base/installation-key.ts'
 import type { Vault } from './base/secret.ts'
 import { Trouble } from './base/trouble.ts'
 import { limits, publicUrl, type Settings } from './config.ts'
+import { builtDashboard } from './dashboard-build.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { aWorkspace, makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
 import { checkSystemMailbox } from './doctor/doctor.ts'
@@ -74,6 +75,8 @@ async function start(running: Running): Promise<void> {
   // It may go on: what waits for delivery needs no certificate of ours.
   const stale = names.some((role) => role === 'smtp' || role === 'feedback') && staleCertificate(settings, new Date())
   if (stale) warn(log, 'certificate', stale)
+  const dashboard = names.includes('api') ? await dashboardFolder(running) : undefined
+  giveUp.throwIfAborted()
   const connection = await openConnection(running)
   const keys = installationKeys(settings)
   const patient = { ...connection, patience: giveUp }
@@ -94,6 +97,7 @@ async function start(running: Running): Promise<void> {
     vault,
     log: metrics.counting(log),
     metrics,
+    dashboard,
     ...(child !== undefined && { deliveryState: child.deliveryState }),
   })
   // Both processes at once: what one of them waits for is no matter of the other's.
@@ -120,6 +124,24 @@ async function start(running: Running): Promise<void> {
   const box = welcome(settings, first, login, workspace, scanner.description, stopped)
   lines(2).flush() // what people read stands below the log of the start, and not in the middle of it
   say(1, `${box}posthorn ready ${publicUrl(settings)}\n`)
+}
+
+/**
+ * Where it has to be built, that comes first: the builder takes 300 MB, and on the smallest machines a database and a service leave it less than the pages
+ * of its own programs, which are then read from the disk for ever. Mail must go out, with or without a page to look at it.
+ */
+async function dashboardFolder({ settings, log, end: { giveUp } }: Running): Promise<string | undefined> {
+  try {
+    return await builtDashboard(settings.POSTHORN_DATA_DIR, (sentence) => say(2, `posthorn: ${sentence}\n`), giveUp)
+  } catch (error) {
+    if (!giveUp.aborted)
+      warn(
+        log,
+        'dashboard',
+        `The dashboard could not be built, and the service goes on without: ${(error as Error).message}`,
+      )
+    return undefined
+  }
 }
 
 /** Who waits for a password reset could only wonder. */

@@ -1,12 +1,10 @@
 // The role `api`: the REST API over HTTP, and acceptance behind it.
 import { makeAccept, makeAcceptMail, openAcceptance, type Scanner } from '../accept/accept.ts'
 import type { Log } from '../base/log.ts'
-import { say } from '../base/log-lines.ts'
 import { remembered } from '../base/remembered.ts'
 import { repeatingService } from '../base/repeating.ts'
 import { makeZones } from '../base/zones.ts'
 import { limits, publicUrl, submissionServer } from '../config.ts'
-import { builtDashboard } from '../dashboard-build.ts'
 import { providerOf, visitRelay } from '../deliver/deliver.ts'
 import { examine } from '../doctor/doctor.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -35,7 +33,7 @@ import {
 } from '../workspace/workspace.ts'
 
 export function api(tools: RoleTools): Role {
-  const { settings, connection, giveUp, vault, log, metrics, deliveryState } = tools
+  const { settings, connection, vault, log, metrics, dashboard, deliveryState } = tools
   const readDb = openDatabase(connection, {
     name: 'posthorn read',
     connectionsMax: 4,
@@ -108,7 +106,6 @@ export function api(tools: RoleTools): Role {
     acceptMail: makeAcceptMail(acceptance.tools),
     standing: (workspace: WorkspaceId) => standingOf(manageDb, workspace, publicUrl(settings)),
   }
-  let dashboard: string | undefined
   const http = httpServer({
     host: settings.POSTHORN_HTTP_HOST,
     port: settings.POSTHORN_HTTP_PORT,
@@ -153,14 +150,6 @@ export function api(tools: RoleTools): Role {
     services: [
       starting('ids', () => ids.synchronize()),
       starting('scanner', told),
-      starting('dashboard', async () => {
-        // Mail must go out, with or without a page to look at it.
-        const tell = (sentence: string) => say(2, `posthorn: ${sentence}\n`)
-        dashboard = await builtDashboard(settings.POSTHORN_DATA_DIR, tell, giveUp).catch((error: unknown) => {
-          if (giveUp?.aborted !== true) log.fault('dashboard', error)
-          return undefined
-        })
-      }),
       folding(manageDb, log),
       // What feeds said about messages before the relay's reply was written down; by the one role in which feeds are heard.
       repeatingService(

@@ -18,6 +18,8 @@ export interface RoleTools {
   readonly vault: Vault
   readonly log: Log
   readonly metrics: Metrics
+  /** The folder of the built dashboard; left out where there is none to show. */
+  readonly dashboard?: string | undefined
   /** Of the process that delivers beside this one, or of this one. */
   readonly deliveryState: () => Promise<DeliveryState>
 }
