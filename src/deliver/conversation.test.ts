@@ -117,11 +117,10 @@ describe.concurrent('every trouble at every stage: before the dot it is tried ag
           trouble: expect.stringMatching(/^(timeout|closed|malformed|connect_failed)$/) as string,
         })
         const outcome = outcomeOf(end)
-        if (moment === 'dot') {
-          expect(outcome).toEqual({ kind: 'unknown', reason: `eod_${end.trouble}` })
-          // Whatever they still say would be taken for the answer to the next mail.
-          expect(end).toMatchObject({ reusable: false })
-        } else
+        // Whatever they still say would be taken for the answer to the next mail.
+        if ('reusable' in end) expect(end.reusable).toBe(false)
+        if (moment === 'dot') expect(outcome).toEqual({ kind: 'unknown', reason: `eod_${end.trouble}` })
+        else
           expect(outcome, `${name} at ${moment}`).toEqual({
             kind: 'retry',
             reason: end.phase === 'connect' ? 'connect' : 'lost_before_eod',
@@ -189,6 +188,21 @@ describe('every refusal at every stage', () => {
     expect(outcomeOf(seen.end)).toEqual({ kind: 'retry', reason: 'lost_before_eod' })
   })
 
+  test.each([
+    ['a greeting', { greeting: '250 hello\r\n' }, 'greeting'],
+    ['EHLO', { EHLO: '220 hello\r\n' }, 'ehlo'],
+    ['HELO', { EHLO: '502 what\r\n', HELO: '220 hello\r\n' }, 'ehlo'],
+    ['STARTTLS', { EHLO: withStartTls, STARTTLS: '250 go\r\n' }, 'tls'],
+    ['a login', { EHLO: '250-mx\r\n250 AUTH PLAIN\r\n', AUTH: '250 ok\r\n' }, 'auth'],
+  ] as [string, Script, string][])(
+    'a good reply to %s that is not the one that belongs there is out of step: no mail is handed over behind it',
+    async (_, script, phase) => {
+      const seen = await converse(script, mailOf(), { login: { user: 'me', password: 'secret' } })
+      expect(seen.end).toMatchObject({ phase, trouble: 'malformed' })
+      expect(seen.peer.heard.join()).not.toContain('MAIL')
+    },
+  )
+
   test('nobody listens', async () => {
     const peer = await peerOf({})
     await peer.stop()
@@ -230,6 +244,17 @@ describe('pipelining', () => {
       'DATA',
     ])
   })
+
+  test.each(['550 no', '451 later', '421 bye', '354 what'])(
+    'a RSET that is answered "%s" tells nothing of the mail behind it, which goes over another connection',
+    async (reply) => {
+      const seen = await converse({ RCPT: '550 5.1.1 no\r\n', DATA: '503 no\r\n', RSET: `${reply}\r\n` })
+      const next = await seen.conversation?.send(mailOf(), [])
+      expect(next).toMatchObject({ phase: 'mail', trouble: 'closed', reusable: false })
+      expect(next).not.toHaveProperty('reply')
+      expect(seen.peer.heard.filter((line) => line.startsWith('MAIL'))).toHaveLength(1)
+    },
+  )
 
   test('the rest of the replies is not waited for without end', async () => {
     const seen = await converse({ MAIL: '550 no\r\n', RCPT: silence, DATA: silence })
@@ -551,6 +576,12 @@ describe.concurrent('TLS', () => {
     expect(seen.peer.connections).toBe(1)
   })
 
+  test('answered with a goodbye: that is what is told, and no mail is begun', async () => {
+    const seen = await converse({ EHLO: withStartTls, STARTTLS: '421 4.3.2 going down\r\n' })
+    expect(seen.end).toMatchObject({ phase: 'tls', reply: { code: 421 } })
+    expect(seen.peer.heard.join()).not.toContain('MAIL')
+  })
+
   test.each([
     ['broken', broken],
     ['refused for now', '454 4.7.0 TLS not available\r\n'],
@@ -568,8 +599,10 @@ describe.concurrent('TLS', () => {
       const unknown = '550 5.1.1 <encryption@shop.example>: Recipient address rejected: User unknown\r\n'
       const nobody = await converse({ EHLO: withStartTls, STARTTLS: act, RCPT: unknown, DATA: '503 no\r\n' })
       expect(outcomeOf(nobody.end)).toEqual({ kind: 'failed', reason: 'rcpt_5xx' })
-      const never = await converse({ MAIL: wanted })
-      expect(outcomeOf(never.end)).toEqual({ kind: 'failed', reason: 'mail_5xx' })
+      for (const script of [{}, { EHLO: withStartTls }]) {
+        const never = await converse({ ...script, MAIL: wanted })
+        expect(outcomeOf(never.end)).toEqual({ kind: 'failed', reason: 'mail_5xx' })
+      }
     },
   )
 
@@ -650,6 +683,16 @@ describe('login', () => {
     },
   )
 
+  test('of a password that begins as the name does, nothing is left to be read', async () => {
+    const echo: Act = (socket, peer) => {
+      const line = peer.heard.at(-1) ?? ''
+      socket.write(line === 'dmVyeSBzZWNyZXQ=' ? `535 5.7.8 not "${line}"\r\n` : '334 VXNlcm5hbWU6\r\n')
+    }
+    const script = { EHLO: offering(' LOGIN'), AUTH: echo, other: echo }
+    const seen = await converse(script, mailOf(), { login: { ...login, user: 'ver' } })
+    expect(seen.end.reply?.text).toBe('5.7.8 not "********"')
+  })
+
   test.each([
     ['refused', { EHLO: offering(' PLAIN'), AUTH: '535 5.7.8 wrong\r\n' }],
     ['refused for now', { EHLO: offering(' PLAIN'), AUTH: '454 4.7.0 later\r\n' }],
@@ -682,6 +725,17 @@ describe('what the server offers', () => {
         expect(seen.peer.heard).toContain(`RCPT TO:<${Buffer.from('jürgen').toString('latin1')}@receiver.test>`)
     }
     expect(firstMail(await converse({}, mailOf({ envelopeFrom: '' })))).toBe('MAIL FROM:<>')
+  })
+
+  test('what stands at the end of a long list counts, and no later reply is kept at such length', async () => {
+    const many = Array.from({ length: 60 }, (_, at) => `X-OF-THEIR-OWN-${at} and what it takes`)
+    const small = await converse({ EHLO: offering(...many, `SIZE ${content.length - 1}`) })
+    expect(small.end.trouble).toBe('size')
+    const refused = await converse({
+      EHLO: offering(...many),
+      MAIL: `550-${'x'.repeat(400)}\r\n`.repeat(9) + '550 no\r\n',
+    })
+    expect(refused.end.reply?.text).toHaveLength(limits.replyTextCharactersMax)
   })
 
   test('too small a SIZE, and no SMTPUTF8 or 8BITMIME where it is needed, fail here and leave the connection good (30)', async () => {
@@ -756,11 +810,14 @@ describe('what the server offers', () => {
     expect(heard).toBeGreaterThanOrEqual(5 + 3)
   })
 
-  test('a shutdown while the 7-bit form is made ends the attempt before MAIL', async () => {
+  test.each([
+    ['and it comes', { content: Buffer.from('Subject: x\r\n\r\n'), size: 14 }],
+    ['and none comes, which is no word about the mail', undefined],
+  ])('a shutdown while the 7-bit form is made ends the attempt before MAIL, %s', async (_, form) => {
     const stop = new AbortController()
     const sevenBit = async () => {
       stop.abort()
-      return { content: Buffer.from('Subject: x\r\n\r\n'), size: 14 }
+      return form
     }
     const mail = mailOf({ needs8bit: true, sevenBit, signal: stop.signal })
     const { end, peer } = await converse({ EHLO: offering() }, mail)

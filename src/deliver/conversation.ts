@@ -165,7 +165,6 @@ export class Conversation {
     this.#heard = mail.heard?.bind(mail)
     this.#heard?.()
     let form: (Mail & Partial<SevenBit>) | undefined
-    if (mail.signal?.aborted === true) this.#line.close('shutdown')
     const unwatch = whenAborted(mail.signal, () => void this.#line.close('shutdown'))
     try {
       form = takesAsItIs(mail, this.#offers) ? mail : await sevenBitForm(mail)
