@@ -118,7 +118,7 @@ describe('one final status', () => {
     ])
   })
 
-  test('a delay that is heard of after the failure is an end', async () => {
+  test('a delay that is heard of after the failure is an end, and what is worse stays so', async () => {
     const id = await message('failed')
     await world.db.run(
       `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values ($1, $2, 1, app_now(), 'retry', '{"phase": "eod"}')`,
@@ -127,6 +127,10 @@ describe('one final status', () => {
     expect(await record(report(id, 'soft_bounce', false))).toBe('recorded')
     expect(await standing(id)).toBe('failed 3 3')
     expect(await world.value('select bounce from reports where message_id = $1', [id])).toMatchObject({ final: true })
+    expect(await record(report(id, 'hard_bounce'))).toBe('recorded')
+    expect(await record(report(id, 'delivered'))).toBe('recorded')
+    const told = (await world.history(id)).slice(-2)
+    expect(told).toEqual(['4 message.hard_bounced failed 4', '5 message.delivered failed 4'])
   })
 })
 
