@@ -33,15 +33,15 @@ export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Sch
 function endingAs(outcome: Settled, claimed: Claimed, result: TransmitResult, schedule: Schedule): Ending {
   const report = reports(result, result.routeKind)
   const deferredBy = deferralsBefore(result, claimed.attempt, report && result.peer?.host)
-  const providerId = result.reply && result.phase === 'eod' ? providerMessageId(result.reply) : undefined
+  const providerId = outcome.kind === 'accepted' && result.reply ? providerMessageId(result.reply) : undefined
   const seen = seenOf(claimed, result)
   return {
     ...ended(outcome, claimed, result, schedule),
-    ...(providerId !== undefined && outcome.kind === 'accepted' && { providerMessageId: providerId }),
+    ...(providerId !== undefined && { providerMessageId: providerId }),
     ...(result.routeKind === 'relay' && {
       relay: claimed.routeSealed === null ? ('installation' as const) : claimed.workspaceId,
     }),
-    ...evidenceOf(outcome, result),
+    ...evidenceOf(result),
     attempt: {
       ...seen,
       startedAt: schedule.startedAt,
@@ -210,11 +210,11 @@ const statusOf = {
 } as const satisfies Record<Settled['kind'], Ending['status']>
 
 /** Why an armed claim may leave `sending` without being final: the reply to its dot, or the certainty that no dot was written. */
-function evidenceOf(outcome: Settled, result: TransmitResult): { evidence?: 'eod_4xx' | 'not_written' } {
+function evidenceOf(result: TransmitResult): { evidence?: 'eod_4xx' | 'not_written' } {
   if (!result.dotWritten) return result.needsDisarm ? { evidence: 'not_written' } : {}
   const refused =
     result.trouble === undefined && result.reply !== undefined && result.reply.code >= 400 && result.reply.code < 500
-  return refused && outcome.kind !== 'accepted' ? { evidence: 'eod_4xx' } : {}
+  return refused ? { evidence: 'eod_4xx' } : {}
 }
 
 /** The other side has said what became of the mail behind the dot: a fact that must not be lost. */

@@ -1,7 +1,7 @@
 // The face on a real socket: what only bytes can show (attacks Q6, Q11, Q14, T2, and the end of a connection).
 import { once } from 'node:events'
-import { connect } from 'node:net'
-import type { Socket } from 'node:net'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
@@ -9,6 +9,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { Principal } from '../domain/submission.ts'
 import type { HttpDoors } from './face.ts'
 import { goodKey, optionsWith, principal, recordOf, validBody } from './face.test-kit.ts'
+import { answerMalformed } from './malformed.ts'
 import { httpServer } from './server.ts'
 import type { HttpServer } from './server.ts'
 
@@ -102,6 +103,7 @@ describe('malformed HTTP is answered with Error JSON, and the connection closes 
     const text = await line.end()
     expect(status(text)).toBe(expected)
     expect(text).toMatch(/\r\nConnection: close\r\n/i)
+    expect(text).toMatch(/\r\nContent-Type: application\/json; charset=utf-8\r\n/i)
     expect(text).toMatch(/\r\nX-Request-Id: [\w-]+\r\n/i)
     expect(text).toMatch(/\r\nX-Content-Type-Options: nosniff\r\n/i)
     expect(text).toMatch(/\r\nContent-Security-Policy: default-src 'none'/i)
@@ -111,6 +113,15 @@ describe('malformed HTTP is answered with Error JSON, and the connection closes 
       code: 'invalid_request',
       field: expect.stringMatching(/^(?:request|headers|method)$/) as unknown,
     })
+  })
+
+  test('and so is a request that does not come in time, which is not called malformed', async () => {
+    const server = createServer((socket) => answerMalformed({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, 'id', {}))
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const text = await dial((server.address() as AddressInfo).port).end()
+    server.close()
+    expect(status(text)).toBe(408)
+    expect(body(text)).toMatchObject({ error: expect.stringContaining('in time') as unknown, field: 'request' })
   })
 
   test.each([

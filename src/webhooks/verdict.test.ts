@@ -1,7 +1,7 @@
 // What a try means, as tables (decisions G).
 import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { parseRetryAfter, verdictOf, type PostFacts } from './verdict.ts'
+import { ladderMs, parseRetryAfter, verdictOf, type PostFacts } from './verdict.ts'
 
 const middle = () => 0.5
 const facts = (more: Partial<PostFacts>): PostFacts => ({ durationMs: 1, ...more })
@@ -23,6 +23,12 @@ test('the ladder has eight tries, with 20 % jitter, and is divided by the time s
   expect(verdictOf(facts({ status: 500 }), 2, 1, () => 1).delayMs).toBe(360_000)
   expect(verdictOf(facts({ status: 500 }), 2, 1_000, middle).delayMs).toBe(300)
   expect(limits.webhookScheduleSeconds).toHaveLength(7)
+})
+test('tries that nobody lived to judge wait by the same ladder', () => {
+  const waits = (timeScale: number) =>
+    ladderMs(timeScale).map((_, index) => verdictOf(facts({ status: 500 }), index + 1, timeScale, middle).delayMs)
+  for (const timeScale of [1, 7]) expect(ladderMs(timeScale)).toEqual(waits(timeScale))
+  expect(ladderMs(1)).toHaveLength(7)
 })
 test('Retry-After makes a wait longer, up to the next step, and never shorter', () => {
   const delay = (retryAfterSeconds: number, attempt: number) =>
