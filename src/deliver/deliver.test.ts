@@ -22,6 +22,7 @@ import { setDestinationLimits } from '../store/destinations.ts'
 import type { EmbeddedConnection } from '../embedded/embedded.ts'
 import { liftFence, readStops } from '../store/fence.ts'
 import { makeRecorder, type Mark } from '../store/outbound.ts'
+import { openRoute } from '../store/routes.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { deliverer, makeTransmitter, type DeliverTools } from './deliver.ts'
 import { memoryJournal, openGate } from './fence.test-kit.ts'
@@ -115,7 +116,7 @@ function deliver(changes: Partial<DeliverTools> = {}): Deliverer {
     retrySchedule: settingTable.POSTHORN_RETRY_SCHEDULE.fallback,
     patience: new AbortController().signal,
     route: relay(receiver),
-    openRoute: (workspace, sealed) => parseRoute(vault.open(sealed, sealedAs.route(workspace))),
+    openRoute: (workspace, sealed) => openRoute(vault, workspace, sealed),
     onDue: (wake) => listen(connection, 'posthorn_due', wake),
     ...changes,
   })

@@ -5,7 +5,7 @@ import { makeDns } from '../base/dns.ts'
 import { usableMemory } from '../base/memory.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Db } from '../store/database.ts'
-import { boldestRoute, isMailReal } from '../store/real-mail.ts'
+import { boldestRoute, isMailReal } from '../store/routes.ts'
 import {
   checkBackup,
   checkClock,

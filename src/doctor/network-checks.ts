@@ -1,14 +1,15 @@
 // What the doctor tries in the network: the way out to mail hosts, the name by which receivers know this machine, and the name servers.
 import { connect, isIP, type Socket } from 'node:net'
-import { limits, parseRoute, type Relay, type Route, type Settings } from '../config.ts'
+import { limits, type Relay, type Route, type Settings } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
 import { validation } from '../base/dnssec.ts'
 import { isFullName } from '../base/full-name.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
-import { sealedAs, type Vault } from '../base/secret.ts'
+import type { Vault } from '../base/secret.ts'
 import { makeZones, textOf } from '../base/zones.ts'
 import { isSpf } from '../mail/spf-rfc7208.ts'
 import type { Db } from '../store/database.ts'
+import { openRoute } from '../store/routes.ts'
 import { listRoutes } from '../store/workspaces.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
@@ -88,7 +89,7 @@ export async function checkWorkspaceRoutes(
   const rows = await listRoutes(db, limits.doctorRoutesRead)
   const relays = new Map<string, { readonly relay: Relay; readonly names: string[] }>()
   for (const { id, name, route_sealed: sealed } of rows) {
-    const route = parseRoute(vault.open(sealed, sealedAs.route(id)))
+    const route = openRoute(vault, id, sealed)
     if (route.kind !== 'relay') continue
     const key = JSON.stringify(route)
     const known = relays.get(key)

@@ -2,9 +2,9 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../base/log.ts'
 import type { Measured } from '../base/metrics.ts'
-import { sealedAs, type Vault } from '../base/secret.ts'
+import type { Vault } from '../base/secret.ts'
 import type { Service } from '../base/service.ts'
-import { limits, parseRoute, type Route, type Settings } from '../config.ts'
+import { limits, type Route, type Settings } from '../config.ts'
 import {
   beatAnswerMs,
   deliverer,
@@ -27,7 +27,7 @@ import type { Retention } from '../store/housekeeping.ts'
 import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from '../deliver/seats.ts'
 import { makeNudges } from '../store/nudges.ts'
 import { makeRecorder } from '../store/outbound.ts'
-import { isMailReal } from '../store/real-mail.ts'
+import { isMailReal, openRoute } from '../store/routes.ts'
 import { queueGauges, queueSamples } from './queue-samples.ts'
 import { keepStsPolicy, readStsPolicy } from '../store/sts-policies.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
@@ -246,7 +246,7 @@ function routeOpener(vault: Vault): (workspaceId: string, sealed: Buffer) => Rou
     const known = opened.get(name)
     if (known !== undefined) return known
     if (opened.size >= limits.principalsMax) opened.clear()
-    const route = parseRoute(vault.open(sealed, sealedAs.route(workspaceId)))
+    const route = openRoute(vault, workspaceId, sealed)
     opened.set(name, route)
     return route
   }

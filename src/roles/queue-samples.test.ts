@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { queueSamples } from './queue-samples.ts'
-import { isMailReal } from '../store/real-mail.ts'
+import { isMailReal } from '../store/routes.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 
 const vault = makeVault('a key for the tests of the queue samples')

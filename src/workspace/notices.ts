@@ -2,8 +2,8 @@
 // from the mailbox of POSTHORN_SYSTEM_MAILBOX or the one that the first start made.
 import { hash } from 'node:crypto'
 import type { Log } from '../base/log.ts'
-import { sealedAs, type Vault } from '../base/secret.ts'
-import { parseRoute, type Route } from '../config.ts'
+import type { Vault } from '../base/secret.ts'
+import type { Route } from '../config.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import type { Accepted, Submission } from '../domain/submission.ts'
@@ -11,6 +11,7 @@ import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { mailboxNamed } from '../store/senders.ts'
 import { readInstallation, workspaceById, writeInstallation } from '../store/workspaces.ts'
+import { openRoute } from '../store/routes.ts'
 
 export interface Notice {
   readonly to: string
@@ -90,7 +91,7 @@ export async function wayOfNotices(
   if (sender === undefined) return { goes: 'nowhere' }
   const { workspaceId } = sender
   const sealed = (await workspaceById(tools.db, workspaceId))?.route_sealed ?? null
-  const route = sealed === null ? tools.route : parseRoute(tools.vault.open(sealed, sealedAs.route(workspaceId)))
+  const route = sealed === null ? tools.route : openRoute(tools.vault, workspaceId, sealed)
   if (route.kind !== 'sandbox') return { goes: 'out' }
   return { goes: 'sandbox', ...((asking.operator || asking.workspaceId === workspaceId) && { workspaceId }) }
 }

@@ -1,11 +1,12 @@
 // Who sends the installation's own mail, and whether its domain can be known to receivers: the facts, for the doctor and the start.
-import { sealedAs, type Vault } from '../base/secret.ts'
-import { parseRoute, type Route, type Settings } from '../config.ts'
+import type { Vault } from '../base/secret.ts'
+import type { Route, Settings } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { findDomain, findMailbox } from '../store/senders.ts'
 import { workspaceById } from '../store/workspaces.ts'
+import { openRoute } from '../store/routes.ts'
 import { presentDomain } from './domains.ts'
 import { findSender } from './notices.ts'
 
@@ -50,7 +51,7 @@ export async function readSystemSender(tools: {
       id,
       name: workspace.name,
       status: workspace.status,
-      ...(sealed !== null && { route: parseRoute(vault.open(sealed, sealedAs.route(id))).kind }),
+      ...(sealed !== null && { route: openRoute(vault, id, sealed).kind }),
     },
     domain: {
       name,

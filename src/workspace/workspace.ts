@@ -3,7 +3,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { isUuid } from '../base/uuid.ts'
-import { parseRoute } from '../config.ts'
+import { parseRoute, type Route } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Page } from '../domain/page.ts'
 import type { Db } from '../store/database.ts'
@@ -19,6 +19,7 @@ import {
 import type { WorkspaceRow } from '../store/workspaces.ts'
 import { cutPage } from '../store/page.ts'
 import { pageWorkspaceRows } from '../store/views/operations.ts'
+import { openRoute } from '../store/routes.ts'
 import { audited } from './by.ts'
 import { Mistake, parseWorkspaceName } from './mistake.ts'
 import { requirePlan } from './plans.ts'
@@ -280,7 +281,7 @@ function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
     created_at: createdAt,
     removing_since: since,
   } = row
-  const route = sealed === null ? undefined : describeRoute(vault.open(sealed, sealedAs.route(id)))
+  const route = sealed === null ? undefined : describeRoute(openRoute(vault, id, sealed))
   return {
     id,
     name,
@@ -294,8 +295,7 @@ function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
   }
 }
 
-function describeRoute(text: string): string {
-  const route = parseRoute(text)
+function describeRoute(route: Route): string {
   if (route.kind === 'sandbox') return route.kind
   const where =
     route.kind === 'relay' ? `${route.implicitTls ? 'smtps' : 'smtp'}://${route.host}:${route.port}` : route.kind

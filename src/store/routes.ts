@@ -1,16 +1,20 @@
-// Whether mail really leaves the machine: over the installation's route, or over one that a workspace has of its own. Where it does, something would be
-// lost with the database, and a secret that lies about is worth something.
+// Routes that workspaces have of their own, sealed as they are kept; and whether mail really leaves the machine over one of them, or over the installation's:
+// where it does, something would be lost with the database, and a secret that lies about is worth something.
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { limits, parseRoute, type Route } from '../config.ts'
 import type { Db } from './database.ts'
 import { listRoutes } from './workspaces.ts'
+
+/** Throws where it does not open, or is none. */
+export const openRoute = (vault: Vault, workspace: string, sealed: Buffer): Route =>
+  parseRoute(vault.open(sealed, sealedAs.route(workspace)))
 
 /** The kind of way that asks most of this machine, of the installation's and of those that workspaces have of their own: `mx` before a relay before the sandbox. */
 export async function boldestRoute(db: Db, vault: Vault, route: Route): Promise<Route['kind']> {
   const kinds = new Set<Route['kind']>([route.kind])
   for (const { id, route_sealed: sealed } of await listRoutes(db, limits.doctorRoutesRead)) {
     try {
-      kinds.add(parseRoute(vault.open(sealed, sealedAs.route(id))).kind)
+      kinds.add(openRoute(vault, id, sealed).kind)
     } catch {
       // One that does not open is told where the routes of workspaces are looked at.
     }
@@ -23,7 +27,7 @@ export async function isMailReal(db: Db, vault: Vault, route: Route): Promise<bo
   if (route.kind !== 'sandbox') return true
   const isReal = (id: string, sealed: Buffer): boolean => {
     try {
-      return parseRoute(vault.open(sealed, sealedAs.route(id))).kind !== 'sandbox'
+      return openRoute(vault, id, sealed).kind !== 'sandbox'
     } catch {
       return true
     }
