@@ -6,12 +6,12 @@ import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Accepted, MessageRecord, Submission } from '../domain/submission.ts'
 import type { Log } from '../base/log.ts'
-import { surelyNotAdmitted, type Admission, type AdmissionRow, type Admitter } from '../store/admit.ts'
-import { answeredWithin, isDatabaseAway } from '../store/database.ts'
+import type { Admission, AdmissionRow, Admitter } from '../store/admit.ts'
+import { answeredWithin } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
 import { judge, quotaOf, roundsMax, tooSlow } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
-import { isKept } from './kept.ts'
+import { isKept, orFound } from './kept.ts'
 import type { Scanner, ScanRecord } from './scan.ts'
 import { whyNoRecipient } from './recipient.ts'
 import { scanned } from './scanned.ts'
@@ -86,7 +86,9 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
   const whole = { ...row, fields, ...(record !== undefined && { scan: record }) }
   const until = performance.now() + limits.admissionMs
   for (let round = 0; round < roundsMax && performance.now() < until; round++) {
-    const known = await admit(tools, whole, id, until - performance.now())
+    const known = await orFound(answeredWithin(until - performance.now(), tools.admitter.admit(whole)), () =>
+      answeredWithin(limits.rereadMs, isKept(tools, submission.workspaceId, id)),
+    )
     if (known === 'found') return found(await recordOf(tools, submission.workspaceId, id), [])
     const answer = await answerTo(tools, submission, row, known)
     if (answer !== undefined) return answer
@@ -102,17 +104,6 @@ async function leftBy(tools: AcceptTools, submission: Submission): Promise<Accep
   const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, tools.ids.next()) }
   const known = await tools.admitter.look(row)
   return known.repeated_id === null ? undefined : answerTo(tools, submission, row, known)
-}
-
-/** Commits. Where the outcome of the commit is not known, the id is looked up on another connection first (decisions A1). */
-async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId, ms: number): Promise<Admission | 'found'> {
-  try {
-    return await answeredWithin(ms, tools.admitter.admit(row))
-  } catch (error) {
-    if (surelyNotAdmitted(error) || !isDatabaseAway(error)) throw error
-    if (await answeredWithin(limits.rereadMs, isKept(tools, row.workspaceId, id)).catch(() => false)) return 'found'
-    throw error
-  }
 }
 
 /** The answer, where these facts give one. A key that has outlived its record does not count: it is forgotten, and the next round admits. */

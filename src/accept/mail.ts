@@ -7,13 +7,12 @@ import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { MessageId } from '../domain/message.ts'
 import type { AcceptedMail, MailIdempotency, MailSubmission, MessageRecord } from '../domain/submission.ts'
 import { textOfMail } from '../mail/mail-text.ts'
-import { AdmissionTooLate, surelyNotAdmitted, type Admission, type AdmissionRow } from '../store/admit.ts'
-import { isDatabaseAway } from '../store/database.ts'
+import { AdmissionTooLate, type Admission, type AdmissionRow } from '../store/admit.ts'
 import { timeOfId } from '../store/message-id.ts'
 import type { AcceptTools } from './accept.ts'
 import { judge, roundsMax, tooSlow } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
-import { isKept } from './kept.ts'
+import { isKept, orFound } from './kept.ts'
 import { whyNoRecipient } from './recipient.ts'
 import type { ScanRecord } from './scan.ts'
 import { scanned } from './scanned.ts'
@@ -83,7 +82,10 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
       ...(record !== undefined && { scan: record }),
     }))
     for (let round = 0; round < roundsMax; round++) {
-      const known = await admit(tools, whole, ids, mail.until)
+      // All or none: the first stands for all. Over SMTP, `until` leaves time for the look.
+      const known = await orFound(tools.admitter.admitGroup(whole, mail.until), () =>
+        isKept(tools, mail.workspaceId, ids[0] as MessageId),
+      )
       if (known === 'found' || known.every(({ admitted }) => admitted)) return { ids, replayed: false }
       const answer = await answerTo(tools, mail, rows, known)
       if (answer !== undefined) return answer
@@ -155,24 +157,6 @@ const keyReused = refuse(
   'idempotency_key_reused',
   'This X-Idempotency-Key was used before, and not for all of these recipients; use a new key for them.',
 )
-
-/** Commits. Where the outcome of the commit is not known, the first id is looked up on another connection (decisions A1). */
-async function admit(
-  tools: AcceptTools,
-  rows: readonly AdmissionRow[],
-  [first]: readonly MessageId[],
-  until: number,
-): Promise<readonly Admission[] | 'found'> {
-  try {
-    return await tools.admitter.admitGroup(rows, until)
-  } catch (error) {
-    const workspace = rows[0]?.workspaceId
-    const isUnknown = isDatabaseAway(error) && !surelyNotAdmitted(error)
-    if (!isUnknown || workspace === undefined || first === undefined) throw error
-    if (await isKept(tools, workspace, first).catch(() => false)) return 'found'
-    throw error
-  }
-}
 
 /** Where the keys of each kind are unique. */
 const keySpaces = {
