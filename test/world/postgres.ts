@@ -14,6 +14,11 @@ export interface FreshDatabase {
   drop(): Promise<void>
 }
 
+/** As DATABASE_URL. The socket's folder cannot be a URL's host; PostgreSQL's own reading lets a parameter say it. */
+export function urlOf({ host, port, user, password, database }: EmbeddedConnection): string {
+  return `postgres://${user}:${encodeURIComponent(password)}@localhost/${database}?host=${encodeURIComponent(host)}&port=${port}`
+}
+
 const template = 'posthorn_template'
 /** Any number that nothing else here locks: one worker at a time makes or clones the template. */
 const templateLock = 7_364_001

@@ -14,7 +14,7 @@ import { promisify } from 'node:util'
 import { Client } from 'pg'
 import type { EmbeddedConnection } from '../../src/embedded/embedded.ts'
 import { freePorts } from '../../src/base/free-ports.ts'
-import { freshDatabase, type FreshDatabase } from './postgres.ts'
+import { freshDatabase, urlOf, type FreshDatabase } from './postgres.ts'
 import { startPostgresProxy, type PostgresProxy } from './postgres-proxy.ts'
 import { commandDesk } from './command-desk.ts'
 import { makeWorkspace, type JourneyWorkspace, type WorkspaceOptions } from './journey-workspace.ts'
@@ -105,11 +105,6 @@ export async function startPosthorn({
     await forget()
     throw error
   }
-}
-
-/** The socket's folder cannot be a URL's host; PostgreSQL's own reading lets a parameter say it. */
-function urlOf({ host, port, user, password, database }: EmbeddedConnection): string {
-  return `postgres://${user}:${encodeURIComponent(password)}@localhost/${database}?host=${encodeURIComponent(host)}&port=${port}`
 }
 
 type Settings = Readonly<Record<string, string>>
