@@ -1,15 +1,13 @@
 // `posthorn restore` as somebody runs it in a hurry: with the wrong file, or without the key.
-import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { Check } from '../doctor/doctor.ts'
+import { around, bare, run } from './command.test-kit.ts'
 
-const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 const [oldKey, otherKey] = ['o'.repeat(32), 'x'.repeat(32)]
 let folder: string
 let file: string
@@ -28,25 +26,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-function over({ connection }: FreshDatabase, key: string): NodeJS.ProcessEnv {
-  const { user, password, database, host, port } = connection
-  return {
-    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`,
-    POSTHORN_SECRET_KEY: key,
-  }
-}
-
-function posthorn(
-  more: NodeJS.ProcessEnv,
-  ...args: readonly string[]
-): Promise<{ readonly status: number; readonly out: string; readonly err: string }> {
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], POSTHORN_DATA_DIR: folder, ...more }
-  return new Promise((resolve) => {
-    execFile(command, args, { env }, (error, out, err) => {
-      resolve({ status: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err })
-    })
-  })
-}
+const over = ({ connection }: FreshDatabase, key: string) =>
+  around(connection, { POSTHORN_DATA_DIR: folder, POSTHORN_SECRET_KEY: key })
+const posthorn = (env: NodeJS.ProcessEnv, ...args: readonly string[]) => run(env, args)
 
 test('a backup that other tools have made is noted, and no file written; it is one or the other', async () => {
   expect(await posthorn(over(full, oldKey), 'backup', '--noted', '--json')).toMatchObject({
@@ -83,7 +65,7 @@ test('a file that is no whole backup is refused before a database is made for it
     [given('other', zstdCompressSync('{"hello":1}\n')), /is no backup of Posthorn\.\n$/],
   ]
   const dataDir = join(folder, 'new')
-  const said = wrong.map(async ([path]) => posthorn({ POSTHORN_DATA_DIR: dataDir }, 'restore', path))
+  const said = wrong.map(async ([path]) => posthorn({ ...bare, POSTHORN_DATA_DIR: dataDir }, 'restore', path))
   for (const [at, { status, err }] of (await Promise.all(said)).entries())
     expect({ status, err }).toEqual({ status: 1, err: expect.stringMatching(wrong[at]?.[1] as RegExp) as string })
   expect(existsSync(dataDir)).toBe(false)
@@ -94,7 +76,7 @@ test('a backup of another release is refused before a database is made for it: t
   const text = zstdDecompressSync(readFileSync(file)).toString()
   writeFileSync(older, zstdCompressSync(text.replace(/,"\d{4}-[^"]*"\]/, ']')))
   const dataDir = join(folder, 'newer')
-  const { status, err } = await posthorn({ POSTHORN_DATA_DIR: dataDir }, 'restore', older)
+  const { status, err } = await posthorn({ ...bare, POSTHORN_DATA_DIR: dataDir }, 'restore', older)
   expect(err).toMatch(
     /^posthorn: The backup has the schema \d{4}-\S+, and this release \d{4}-\S+: restore it with the release/,
   )

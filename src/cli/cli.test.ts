@@ -3,46 +3,23 @@ import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { families } from '../domain/report-families.test-kit.ts'
 import { serverOf } from '../store/connection.ts'
 import { openDatabase } from '../store/database.ts'
 import { runCli } from './cli.ts'
+import { around, command, run } from './command.test-kit.ts'
 
-const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 let database: FreshDatabase
-let url: string
 
 beforeAll(async () => {
   database = await freshDatabase()
-  const { user, password, database: name, host, port } = database.connection
-  url = `postgres://${user}:${encodeURIComponent(password)}@/${name}?host=${encodeURIComponent(host)}&port=${port}`
 })
 afterAll(() => database.drop())
 
-interface Ended {
-  readonly status: number
-  readonly out: string
-  readonly err: string
-}
-
-function posthorn(args: readonly string[], more: NodeJS.ProcessEnv = {}, input?: string): Promise<Ended> {
-  const env = {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
-    DATABASE_URL: url,
-    POSTHORN_SECRET_KEY: 's'.repeat(32),
-    ...more,
-  }
-  return new Promise((resolve) => {
-    const child = execFile(command, args, { env }, (error, out, err) => {
-      resolve({ status: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err })
-    })
-    if (input !== undefined) child.stdin?.end(input)
-  })
-}
+const posthorn = (args: readonly string[], more: NodeJS.ProcessEnv = {}, input?: string) =>
+  run(around(database.connection, more), args, input)
 
 /** The JSON value that a command printed, and nothing beside it. */
 async function answer(...args: readonly string[]): Promise<Record<string, unknown>> {
@@ -402,7 +379,7 @@ describe('mistakes', () => {
     ['its reader has gone', '"$0" plan list > >(exec true)', 1, ''],
     ['the disk is full', '"$0" plan list > /dev/full', 1, 'posthorn: standard output cannot be written (ENOSPC)\n'],
   ])('where %s, a command ends without a stack', async (_, script, status, err) => {
-    const env = { PATH: process.env['PATH'], DATABASE_URL: url, POSTHORN_SECRET_KEY: 's'.repeat(32) }
+    const env = around(database.connection)
     const ended = await new Promise((resolve) => {
       execFile('bash', ['--norc', '-c', script, command], { env }, (error, _out, said) =>
         resolve({ status: error?.code ?? 0, err: said }),
@@ -414,7 +391,7 @@ describe('mistakes', () => {
   test('in a folder that was removed under the shell, a command says so, without a stack', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'posthorn-cli-'))
     const script = 'cd "$1" && rmdir "$1" && "$0" plan list'
-    const env = { PATH: process.env['PATH'], DATABASE_URL: url, POSTHORN_SECRET_KEY: 's'.repeat(32) }
+    const env = around(database.connection)
     const said = await new Promise<string>((resolve) => {
       execFile('bash', ['--norc', '-c', script, command, folder], { env }, (error, _out, err) =>
         resolve(`${error?.code} ${err}`),
@@ -427,7 +404,7 @@ describe('mistakes', () => {
   })
 
   test('whose line to the database breaks under the question is told that nobody knows, and what to do', async () => {
-    const db = openDatabase({ url }, { name: 'test', connectionsMax: 2, answerMs: 15_000 })
+    const db = openDatabase(database.connection, { name: 'test', connectionsMax: 2, answerMs: 15_000 })
     const cut = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'posthorn command' and wait_event_type = 'Lock' and datname = current_database()`
     const ended = await db.transaction(async (tx) => {
       await tx.run('lock table workspaces in access exclusive mode')
@@ -820,7 +797,7 @@ describe('in a data folder without a database', () => {
 })
 
 test('who takes back one of two stops is told of the other one', async () => {
-  const db = openDatabase({ url }, { name: 'test', connectionsMax: 1, answerMs: 15_000 })
+  const db = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 15_000 })
   await db.run(`select stop_delivery_1('fence', 'behind', null)`)
   await db.close()
   await posthorn(['drain', '--no-wait'])

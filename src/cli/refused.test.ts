@@ -1,12 +1,10 @@
 // What support reads of somebody's refused mail: the row that the service wrote, found by what is known of it.
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeRefusalBook } from '../store/refused-submissions.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { around, run } from './command.test-kit.ts'
 
-const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 let world: StoreWorld
 let sender: Sender
 
@@ -16,19 +14,10 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
-function refused(...args: readonly string[]) {
-  const { user, password, database, host, port } = world.connection
-  const env = {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
-    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`,
-    POSTHORN_SECRET_KEY: 's'.repeat(32),
-  }
-  return new Promise<string>((resolve, reject) => {
-    execFile(command, ['message', 'refused', sender.workspaceId, ...args], { env }, (error, out, err) =>
-      error === null ? resolve(out) : reject(new Error(err)),
-    )
-  })
+async function refused(...args: readonly string[]): Promise<string> {
+  const { out, err } = await run(around(world.connection), ['message', 'refused', sender.workspaceId, ...args])
+  expect(err).toBe('')
+  return out
 }
 
 test('the sentence, the login and the request are told; a code, a source and a time choose', async () => {

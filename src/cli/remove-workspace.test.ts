@@ -1,17 +1,16 @@
 // A customer leaves, as an operator does it: real processes, one of them killed in the middle.
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { makeAdmitter } from '../store/admit.ts'
 import { saveSystemMailbox } from '../workspace/notices.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { wholeWorkspace } from '../store/whole-workspace.test-kit.ts'
+import { around, command, run } from './command.test-kit.ts'
 
-const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 let world: StoreWorld
 let folder: string
 let env: NodeJS.ProcessEnv
@@ -19,31 +18,14 @@ let env: NodeJS.ProcessEnv
 beforeEach(async () => {
   world = await storeWorld()
   folder = mkdtempSync(join(tmpdir(), 'posthorn-remove-'))
-  const { user, password, database, host, port } = world.connection
-  env = {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
-    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`,
-    POSTHORN_SECRET_KEY: 's'.repeat(32),
-    POSTHORN_DATA_DIR: folder,
-  }
+  env = around(world.connection, { POSTHORN_DATA_DIR: folder })
 })
 afterEach(async () => {
   await world.close()
   rmSync(folder, { recursive: true, force: true })
 })
 
-interface Ended {
-  readonly status: number
-  readonly out: string
-  readonly err: string
-}
-const posthorn = (...args: readonly string[]): Promise<Ended> =>
-  new Promise((resolve) => {
-    execFile(command, args, { env }, (error, out, err) =>
-      resolve({ status: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err }),
-    )
-  })
+const posthorn = (...args: readonly string[]) => run(env, args)
 const workspaces = async () =>
   (await world.db.run<{ name: string }>('select name from workspaces order by name')).map(({ name }) => name)
 const messages = (workspace: string) =>

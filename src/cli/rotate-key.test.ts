@@ -1,18 +1,16 @@
 // A rotation of the installation key as an operator does it: real processes, killed in the middle, begun again.
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { makeVault, sealedAs, type Vault } from '../base/secret.ts'
 import { openVault } from '../store/mac-root.ts'
 import { resealAll, sealedColumns } from '../store/sealed.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { around, command, run } from './command.test-kit.ts'
 
-const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 const [oldKey, newKey] = ['o'.repeat(32), 'n'.repeat(32)]
 let world: StoreWorld
 let folder: string
@@ -26,21 +24,12 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-function environment(more: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
-  const { user, password, database, host, port } = world.connection
-  const url = `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`
-  return {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
-    DATABASE_URL: url,
-    POSTHORN_DATA_DIR: folder,
-    ...more,
-  }
-}
+const environment = (keys: NodeJS.ProcessEnv) => around(world.connection, { POSTHORN_DATA_DIR: folder, ...keys })
 
-async function rotate(more: Readonly<Record<string, string>>, ...args: string[]): Promise<unknown> {
-  const { stdout } = await promisify(execFile)(command, ['rotate-key', '--json', ...args], { env: environment(more) })
-  return JSON.parse(stdout)
+async function rotate(keys: NodeJS.ProcessEnv, ...args: string[]): Promise<unknown> {
+  const { status, out, err } = await run(environment(keys), ['rotate-key', '--json', ...args])
+  expect({ status, err }).toEqual({ status: 0, err: '' })
+  return JSON.parse(out)
 }
 
 /** So many DKIM keys, and one of everything else, sealed with this vault. */
@@ -120,7 +109,8 @@ test('a rotation that is killed in the middle is begun again, and nothing is los
 
 test('without the old key at hand it says what to set, and changes nothing', async () => {
   await openVault({ all: () => [oldKey] }, world.db)
-  const said = await rotate({ POSTHORN_SECRET_KEY: oldKey }).catch((error: unknown) => error as { stderr: string })
-  expect((said as { stderr: string }).stderr).toMatch(/POSTHORN_SECRET_KEYS_ACCEPTED/)
+  const { status, err } = await run(environment({ POSTHORN_SECRET_KEY: oldKey }), ['rotate-key', '--json'])
+  expect(status).not.toBe(0)
+  expect(err).toMatch(/POSTHORN_SECRET_KEYS_ACCEPTED/)
   expect(await world.value('select count(*)::integer from audit_log')).toBe(0)
 })

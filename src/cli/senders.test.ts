@@ -1,10 +1,8 @@
 // What operators are refused is what callers of the API are refused, in one sentence.
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
+import { around, run } from './command.test-kit.ts'
 
-const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 let database: FreshDatabase
 
 beforeAll(async () => {
@@ -13,18 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-function posthorn(...args: readonly string[]) {
-  const { user, password, database: name, host, port } = database.connection
-  const env = {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
-    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${name}?host=${encodeURIComponent(host)}&port=${port}`,
-    POSTHORN_SECRET_KEY: 's'.repeat(32),
-  }
-  return new Promise<{ status: unknown; out: string; err: string }>((resolve) => {
-    execFile(command, args, { env }, (error, out, err) => resolve({ status: error?.code ?? 0, out, err }))
-  })
-}
+const posthorn = (...args: readonly string[]) => run(around(database.connection), args)
 
 test.each([
   [

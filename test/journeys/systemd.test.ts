@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { freePorts } from '../../src/base/free-ports.ts'
-import { freshDatabase } from '../world/postgres.ts'
+import { freshDatabase, urlOf } from '../world/postgres.ts'
 
 const root = join(import.meta.dirname, '../..')
 const started: ChildProcess[] = []
@@ -39,10 +39,9 @@ const statusOf = async (child: ChildProcess): Promise<number> => ((await once(ch
 
 test('whoever waits for a start waits until the service answers, and no longer', async () => {
   const fresh = await freshDatabase()
-  const { host, port, user, password, database } = fresh.connection
   const [http = 0, metrics = 0] = await freePorts(2)
   const service = start(join(root, 'bin/posthorn'), ['serve', '--roles', 'api'], {
-    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`,
+    DATABASE_URL: urlOf(fresh.connection),
     POSTHORN_SECRET_KEY: randomBytes(32).toString('base64'),
     POSTHORN_DATA_DIR: join(run, 'data'),
     POSTHORN_HTTP_PORT: String(http),
