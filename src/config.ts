@@ -1118,6 +1118,8 @@ export const limits = {
   doctorQueueLateSeconds: 900,
   /** Nothing that was deleted since can be cleaned up. */
   doctorTransactionSeconds: 3_600,
+  /** Housekeeping makes partitions for two weeks ahead, every ten minutes. */
+  doctorPartitionDays: 7,
   /** By which it sees whether the database's disk has room: about 6 MB. */
   doctorRoomRows: 400_000,
   doctorBackupSeconds: 2 * 86_400,

@@ -6,6 +6,7 @@ import { countDomains } from '../store/domain-checks.ts'
 import { awaitedNodes, readStops } from '../store/fence.ts'
 import { readFirstSecrets, type FirstSecret } from '../store/first-secrets.ts'
 import { warningsAboutSnapshots } from '../store/held-snapshots.ts'
+import { whyHouseIsNotKept } from '../store/housekeeping.ts'
 import { readLastBackup } from '../store/last-backup.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { readRefusalFacts } from '../store/refusal-facts.ts'
@@ -38,7 +39,12 @@ export async function checkDatabase(db: Db, openSeconds: number = limits.doctorT
     return fail(
       `${facts}, but its disk is full: mail is refused with 503 until there is room. Make some on that machine.`,
     )
-  const upkeep = [...(await warningsAboutUpkeep(db)), ...(await warningsAboutSnapshots(db))]
+  const unkept = await whyHouseIsNotKept(db)
+  const upkeep = [
+    ...(unkept === undefined ? [] : [unkept]),
+    ...(await warningsAboutUpkeep(db)),
+    ...(await warningsAboutSnapshots(db)),
+  ]
   if (upkeep.length > 0) return warn([`${facts}.`, ...upkeep].join(' '))
   const open = await oldestTransaction(db, openSeconds)
   if (open === undefined) return ok(`${facts}.`)

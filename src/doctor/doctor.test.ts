@@ -718,6 +718,27 @@ describe('what is broken is found, and what to do is said', () => {
     await setDrain(world.db, false)
   })
 
+  test('housekeeping that has made no partitions for a week is told while there are some, and no more when it has', async () => {
+    const at = (days: number) => world.setClock(new Date(Date.now() + days * 86_400_000).toISOString())
+    try {
+      await world.db.rows({ name: 'ahead', text: 'select partitions_ahead_1()' })
+      await at(6)
+      expect((await checkDatabase(world.db)).status).toBe('ok')
+      // Contents have a partition for each two days, messages one for four weeks.
+      await at(10)
+      expect(await checkDatabase(world.db)).toMatchObject({
+        status: 'warn',
+        detail: expect.stringMatching(
+          /no new partitions of .*contents.* \(they end on 20.*what=housekeeping/,
+        ) as string,
+      })
+      await world.db.rows({ name: 'ahead', text: 'select partitions_ahead_1()' })
+      expect((await checkDatabase(world.db)).status).toBe('ok')
+    } finally {
+      await world.setClock()
+    }
+  })
+
   test('a database whose disk is full answers every question, and yet the doctor says that mail is refused', async () => {
     const client = new Client(world.connection)
     await client.connect()

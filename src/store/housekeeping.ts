@@ -136,6 +136,21 @@ const look = sql(
    select a.at - a.since >= $2 "isSteady", case when a.since = a.at then floor((a.at - a.seen) / 86400)::integer end "daysGone" from after a`,
 )
 
+const unmade = sql(
+  'partitions-unmade',
+  `select p.parent, max(d.ends) ends from partition_days() p left join dated_partitions() d on d.parent = p.parent
+    group by p.parent having coalesce(max(d.ends), '-infinity') < app_now() + $1 * interval '1 day' order by ends nulls first, p.parent`,
+)
+
+/** For the doctor: what is written once the last partition is over goes to one without dates, which is cleaned up row by row, and grows. */
+export async function whyHouseIsNotKept(db: Db): Promise<string | undefined> {
+  const rows = await db.rows<{ parent: string; ends: Date | null }>(unmade, [limits.doctorPartitionDays])
+  const [first] = rows
+  if (first === undefined) return undefined
+  const until = first.ends === null ? 'there are none' : `they end on ${first.ends.toISOString().slice(0, 10)}`
+  return `Housekeeping has made no new partitions of ${rows.map(({ parent }) => parent).join(', ')} for a week (${until}): what comes after those cannot be cleaned up as a whole, and what is old may not have been either, so the database grows. Does a node with the role deliver run? what=housekeeping in its log tells what keeps it from that; without such a line, somebody has been using those tables all the time (a transaction that was left open).`
+}
+
 /** For a clock that was set back: a backlog is not to wait for the time that it came from. What is tried again waits that much longer. */
 export const hastenBacklog = (db: Db): Promise<void> => hastenAll(db, untriedMail)
 export const hastenWebhooks = (db: Db): Promise<void> => hastenAll(db, untriedWebhooks)

@@ -120,6 +120,14 @@ test('a single bounce calls nobody where there is little traffic; several of a f
   expect(several).not.toThrow()
 })
 
+test('housekeeping that fails in each of its rounds is told after some hours, and a single failure is not', () => {
+  const faults = 'posthorn_faults_total{what="housekeeping", job="posthorn"}'
+  // One a round for five hours, of six rounds an hour.
+  const lasting = story({ [faults]: '0x11 0+0.5x60 30x36' }, 9, { PosthornHousekeeping: [4, 5, 6] })
+  expect(lasting).not.toThrow()
+  expect(story({ [faults]: '0x11 3x60' }, 6, { PosthornHousekeeping: [] })).not.toThrow()
+})
+
 test('a feed whose requests are refused is told of while its provider still tries, and one that is understood is not', () => {
   // Each hour four of them for three hours, and then the feed is set up anew; another feed is well all the while.
   const run = story(
