@@ -379,6 +379,32 @@ test('nor where a claim has seen that earlier one in flight, and its answer come
   expect(sequences(there.received)).toEqual([1, 2])
 })
 
+test('an event whose giving back got no answer, and that was claimed again meanwhile, is posted once', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  let asked = 0
+  const find: typeof anywhere.find = (host) =>
+    asked++ === 0 ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' })) : anywhere.find(host)
+  const results = world.anotherNode()
+  let unheard = true
+  const rows: Db['rows'] = async <Row extends object>(...[statement, values]: Parameters<Db['rows']>) => {
+    const answer = await results.rows<Row>(statement, values)
+    if (statement.name !== 'webhook-end' || !unheard) return answer
+    unheard = false
+    await world.eventually(leased, (many) => many === 1)
+    throw new Error('Connection terminated unexpectedly')
+  }
+  await world.admit(shop)
+  await world.db.run(`update webhook_endpoints set url = replace(url, '127.0.0.1', 'localhost') where workspace_id = $1`, [shop.workspaceId]) // prettier-ignore
+  const sender = await world.started({ poster: { targets: { ...anywhere, find } }, resultDb: { ...results, rows } })
+  await there.count(1)
+  await world.eventually(
+    async () => [await world.queued(shop.workspaceId), sender.inFlight],
+    ([queued, inFlight]) => queued === 0 && inFlight === 0,
+  )
+  expect(sequences(there.received)).toEqual([1])
+})
+
 test('a database that is away between claim and request takes no try, either', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

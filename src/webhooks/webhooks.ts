@@ -128,12 +128,13 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const flight: Flight = { ...claimed, claimedAt, leaseEndsAt: claimedAt + tools.leaseMs }
     flights.add(flight)
     shares.begin(claimed.workspaceId)
-    // Behind an earlier event that was not asked it would come out of turn.
+    // Behind an earlier event that was not asked it would come out of turn. And one that was not asked itself is being given back, perhaps a second time,
+    // since an answer was lost: that takes this claim with it, which has the same number.
     const posted =
       before === undefined
         ? post(flight)
         : before.asked.then((asked) =>
-            asked || before.sequence >= claimed.sequence ? post(flight) : unaskedOf(flight),
+            asked || before.sequence > claimed.sequence ? post(flight) : unaskedOf(flight),
           )
     const recorded = posted.then(recordSurely)
     const tail = {
