@@ -21,7 +21,7 @@ import { makeIds } from '../store/message-id.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import { readTimeline } from '../store/views/message-timeline.ts'
-import { makeAccept, makeAcceptMail, makeScanner, type Accept, type AcceptTools } from './accept.ts'
+import { makeAccept, makeAcceptMail, makeScanner, readQuota, type Accept, type AcceptTools } from './accept.ts'
 import { acceptTools } from './accept.test-kit.ts'
 
 const builtIn = makeScanner(undefined)
@@ -134,6 +134,19 @@ describe('the order of the checks', () => {
     const remaining = wrong['quota'] === true || code === 'accepted' ? 0 : 1
     expect(answer.quota).toMatchObject([{ window: 'hour', limit: 1, remaining }])
     if (isRefusal(answer) && code === 'hourly_limit_reached') expect(answer.retryAfterSeconds).toBeGreaterThan(0)
+  })
+
+  test('whoever did not come so far is told the same windows', async () => {
+    const sender = await world.sender({ hourly: 3, daily: 5 })
+    const { quota } = accepted(await accept(submission(sender)))
+    const windowsOf = (states: Accepted['quota']) =>
+      states.map(({ window, limit, remaining }) => [window, limit, remaining])
+    expect(windowsOf(quota)).toEqual([
+      ['hour', 3, 2],
+      ['day', 5, 4],
+    ])
+    expect(windowsOf(await readQuota(world.db, sender.workspaceId))).toEqual(windowsOf(quota))
+    expect(await readQuota(world.db, crypto.randomUUID() as typeof sender.workspaceId)).toEqual([])
   })
 
   test.each([

@@ -33,6 +33,7 @@ export interface AcceptTools {
 
 export { makeAcceptMail, type AcceptMail } from './mail.ts'
 export { openAcceptance } from './open-acceptance.ts'
+export { readQuota } from './quota.ts'
 export { whyNoRecipient } from './recipient.ts'
 export { makeScanner, type Scanner, type ScannerFacts } from './scan.ts'
 export type Accept = (submission: Submission) => Promise<Accepted | Refusal>

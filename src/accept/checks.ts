@@ -11,6 +11,19 @@ interface Asked {
   readonly messages?: number
 }
 
+type Windows = Pick<
+  Admission,
+  | 'hourly'
+  | 'daily'
+  | 'monthly'
+  | 'hour_used'
+  | 'day_used'
+  | 'month_used'
+  | 'hour_resets'
+  | 'day_resets'
+  | 'month_resets'
+>
+
 type Check = (submission: Asked, known: Admission) => Refusal | undefined
 
 const keyIsNotReused: Check = ({ idempotency }, { repeated_id, repeated_hash }) =>
@@ -116,7 +129,7 @@ export function judge(submission: Asked, known: Admission): Refusal | 'repeated'
 }
 
 /** The limited windows of the workspace, as they stand after this submission. */
-export function quotaOf(known: Admission): readonly QuotaState[] {
+export function quotaOf(known: Windows): readonly QuotaState[] {
   const windows: QuotaState[] = []
   const add = (window: QuotaState['window'], limit: number | null, used: number, resetSeconds: number | null) => {
     if (limit !== null)

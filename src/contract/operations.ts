@@ -68,7 +68,7 @@ export const operations = {
         'The idempotency key was used with another body (`idempotency_key_reused`), or its first request is still in progress (`idempotency_in_progress`).',
         ['Retry-After', ...rateLimits],
       ),
-      413: no('The body is larger than 48 MiB (`payload_too_large`).'),
+      413: no('The body is larger than 48 MiB (`payload_too_large`).', rateLimits),
       422: no('Recipient is suppressed (`recipient_suppressed`).', rateLimits),
       429: no(
         'Rolling-hour, daily or monthly sending limit reached (`hourly_limit_reached`, `daily_limit_reached`, `monthly_limit_reached`).',

@@ -100,6 +100,7 @@ export function optionsWith(doors: Partial<HttpDoors> = {}): HttpOptions & Seen 
       },
       readStatus: () => Promise.resolve(undefined),
       noteRefused: () => undefined,
+      quota: () => Promise.resolve([]),
       webhooks: closedWebhooks,
       catchUp: () => Promise.resolve({ events: [], next: 'start', more: false }),
       ready: () => Promise.resolve({ ready: true, detail: { database: 'ok' } }),

@@ -63,6 +63,8 @@ export interface HttpDoors {
     id: MessageId,
   ): Promise<{ readonly message: MessageRecord; readonly events: readonly DeliveryEventRecord[] } | undefined>
   noteRefused(refused: RefusedSubmission): void
+  /** The limited windows of a workspace, for a send that is refused before admission tells them. */
+  quota(workspace: WorkspaceId): Promise<readonly QuotaState[]>
   readonly webhooks: WebhookDoors
   catchUp(
     workspace: WorkspaceId,

@@ -134,6 +134,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
       accept,
       readStatus: (workspace, id) => readStatus(db, workspace, id),
       noteRefused: () => undefined,
+      quota: () => Promise.resolve([]),
       ready: () => Promise.resolve({ ready: true, detail: {} }),
       webhooks: makeWebhookDesk({ db, vault, targets, timeScale: 1 }),
       catchUp: () => Promise.resolve({ events: [], next: 'start', more: false }),

@@ -7,7 +7,8 @@ import { operations } from '../contract/operations.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import { mayNotSend } from '../domain/standing.ts'
-import type { Accepted, Principal, Submission } from '../domain/submission.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { Accepted, Principal, QuotaState, Submission } from '../domain/submission.ts'
 import { gate, type Gate } from './authenticate.ts'
 import { isIdempotencyKey } from '../mail/control-fields.ts'
 import { answerRefusal, counted } from './face.ts'
@@ -103,7 +104,13 @@ function sizeOf({ attachments, bodyText }: Submission): number {
 }
 
 /** A caller's mistake is kept for their workspace to see; our own trouble is not theirs. */
-function refused(face: Face, request: FastifyRequest, reply: FastifyReply, refusal: QuotaRefusal, domain?: string) {
+async function refused(
+  face: Face,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refusal: QuotaRefusal,
+  domain?: string,
+) {
   const { workspaceId, keyId } = request.principal ?? {}
   if (workspaceId !== undefined && refusals[refusal.code] < 500)
     face.doors.noteRefused({
@@ -116,7 +123,25 @@ function refused(face: Face, request: FastifyRequest, reply: FastifyReply, refus
       ...(refusal.field !== undefined && { field: refusal.field }),
       ...(keyId !== undefined && { callerId: keyId }),
     })
-  return answerRefusal(face, request, reply, refusal)
+  return answerRefusal(face, request, reply, { ...refusal, quota: await quotaBeside(face, refusal, workspaceId) })
+}
+
+/** The answers to those who may not send at all: no window is theirs to use. */
+const notSending: ReadonlySet<number> = new Set([401, 402, 403])
+
+/**
+ * What every other answer tells of the windows (decisions D). Acceptance has told it where it asked the database; for a request that never came so
+ * far, it is asked now. A database that says nothing keeps nobody from their refusal.
+ */
+async function quotaBeside(
+  { doors }: Face,
+  { quota, code }: QuotaRefusal,
+  workspace: WorkspaceId | undefined,
+): Promise<readonly QuotaState[]> {
+  if (quota !== undefined) return quota
+  const status = refusals[code]
+  if (workspace === undefined || status >= 500 || notSending.has(status)) return []
+  return doors.quota(workspace).catch(() => [])
 }
 
 function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }: Accepted): void {

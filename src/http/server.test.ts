@@ -221,6 +221,37 @@ describe('POST /api/v1/send, specification 4.1', () => {
     expect((await appWith().app.inject(sending())).headers).not.toHaveProperty('ratelimit-limit')
   })
 
+  test.each([
+    [400, 'is no JSON', sending('{')],
+    [400, 'is not as documented', sending({ ...validBody, subject: 'a\nb' })],
+    [400, 'is of another type', sending(validBody, { 'content-type': 'text/plain' })],
+    [413, 'is too large', sending(validBody, { 'content-length': String(limits.requestBytesMax + 1) })],
+  ])('so does a %i for a body that %s, though nothing was to be admitted', async (status, _, request) => {
+    const asked: string[] = []
+    const { app } = appWith({
+      quota: (workspace) => {
+        asked.push(workspace)
+        return Promise.resolve([hour, day])
+      },
+    })
+    const { statusCode, headers } = await app.inject(request)
+    expect(statusCode).toBe(status)
+    expect(headers).toMatchObject({ 'ratelimit-limit': '500', 'ratelimit-remaining': '10', 'ratelimit-reset': '4000' })
+    expect(asked).toEqual([workspaceId])
+  })
+
+  test('a database that does not tell the windows changes no refusal, and who may not send is told of none', async () => {
+    const away = appWith({ quota: () => Promise.reject(new Away()) })
+    const response = await away.app.inject(sending('{'))
+    expect(response.statusCode).toBe(400)
+    expect(response.headers).not.toHaveProperty('ratelimit-limit')
+    const quota = () => Promise.resolve([hour, day])
+    for (const facts of [{ apiSending: false }, { blocked: true }, { scopes: new Set([]) }])
+      expect((await appWith({ ...as(facts), quota }).app.inject(sending('{'))).headers).not.toHaveProperty(
+        'ratelimit-limit',
+      )
+  })
+
   test('a replay is the first 202 again, and says so', async () => {
     const { app, seen } = appWith({
       accept: (submission) => {

@@ -1,5 +1,5 @@
 // The role `api`: the REST API over HTTP, and acceptance behind it.
-import { makeAccept, makeAcceptMail, openAcceptance, type Scanner } from '../accept/accept.ts'
+import { makeAccept, makeAcceptMail, openAcceptance, readQuota, type Scanner } from '../accept/accept.ts'
 import type { Log } from '../base/log.ts'
 import { remembered } from '../base/remembered.ts'
 import { repeatingService } from '../base/repeating.ts'
@@ -122,6 +122,7 @@ export function api(tools: RoleTools): Role {
       authenticate: (secret) => answeredWithin(limits.authenticationMs, authenticator.authenticate(secret)),
       accept,
       noteRefused: (refused) => refusals.note(refused),
+      quota: (workspace) => answeredWithin(limits.authenticationMs, readQuota(readDb, workspace)),
       readStatus: (workspace, id) => readStatus(readDb, workspace, id),
       webhooks: makeWebhookDesk({
         db: manageDb,
