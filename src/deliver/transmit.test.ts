@@ -9,7 +9,17 @@ import { limits, parseRoute } from '../config.ts'
 import type { Route } from '../config.ts'
 import { allowedFiles } from './few-files.test-kit.ts'
 import { outcomeOf, reports } from './outcome.ts'
-import { addressOf, close, content, mailOf, silence, startPeer, until, withoutPipelining } from './peer.test-kit.ts'
+import {
+  addressOf,
+  close,
+  content,
+  mailOf,
+  silence,
+  startPeer,
+  until,
+  withStartTls,
+  withoutPipelining,
+} from './peer.test-kit.ts'
 import type { Act, Armable, Peer, Script } from './peer.test-kit.ts'
 import { makeTransmitter } from './transmit.ts'
 import type { TransmitResult, Transmitter, TransmitterSettings } from './transmit.ts'
@@ -215,6 +225,7 @@ describe('several hosts', () => {
     ['refuses early', { DATA: '354 go\r\n451 4.3.0 no\r\n' }],
     ['loses the connection in the content', { DATA: (socket) => socket.end('354 go\r\n') }],
     ['cannot take so big a mail', { EHLO: '250-mx\r\n250 SIZE 10\r\n' }],
+    ['wants TLS, and has none for now', { EHLO: withStartTls, STARTTLS: '454 no\r\n', MAIL: '530 STARTTLS first\r\n' }],
   ] as [string, Script][])('one that %s: the next one is asked, in the same attempt (21, 22)', async (_, script) => {
     const { peer, result, mail } = await overHosts([script, {}])
     expect(kind(result)).toBe('accepted')
@@ -341,6 +352,7 @@ describe('kept connections', () => {
   test.each([
     ['closes', (socket) => void socket.destroy()],
     ['says 421 and closes', (socket) => void socket.end('421 4.4.2 too long\r\n')],
+    ['says nothing', () => undefined],
   ] as [string, Exclude<Act, string>][])(
     'a server that %s at the second MAIL: once more on a fresh connection',
     async (_, act) => {
@@ -352,6 +364,25 @@ describe('kept connections', () => {
       const result = await send(transmitter, mail)
       expect([kind(result), mail.arms, peer.connections, peer.dots]).toEqual(['accepted', 1, 2, 2])
       expect(result.attemptsOnHosts).toHaveLength(1)
+    },
+  )
+
+  test.each([
+    ['closes', close, 'unknown eod_closed'],
+    ['says 421', '421 4.4.2 too long\r\n', 'retry eod_4xx'],
+  ] as [string, Act, string][])(
+    'a server that %s behind the dot of a second mail: not once more',
+    async (_, act, meaning) => {
+      const dot: Act = (socket, peer) => {
+        if (peer.dots === 2 && typeof act !== 'string') act(socket, peer)
+        else socket.write(peer.dots === 2 && typeof act === 'string' ? act : '250 ok\r\n')
+      }
+      const peer = await peerOf({ dot })
+      const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+      await send(transmitter)
+      const mail = mailOf()
+      const result = await send(transmitter, mail)
+      expect([kind(result), mail.arms, peer.connections, peer.dots]).toEqual([meaning, 1, 1, 2])
     },
   )
 
@@ -736,6 +767,13 @@ describe('shutdown', () => {
     await until(() => dns.asked.includes('MX silence.test'))
     shutdown.abort()
     expect(kind(await result)).toBe('retry shutdown')
+  })
+
+  test('asks no name server for a mail that was given up before', async () => {
+    const asked = dns.asked.length
+    const mail = mailOf({ recipient: addressOf('someone@silence.test'), signal: AbortSignal.abort() })
+    expect(kind(await send(await transmitterOf(), mail, { kind: 'mx' }))).toBe('retry shutdown')
+    expect(dns.asked.slice(asked)).toEqual([])
   })
 
   test('does not go on to the next host', async () => {

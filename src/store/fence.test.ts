@@ -236,6 +236,8 @@ describe('an arm', () => {
     await queued()
     await world.db.run('select stop_delivery_1($1, $2, null)', [kind, 'test'])
     expect(await makeRecorder(world.db, world.db, mark).arm(claim as Armable)).toBe('halted')
+    // The node is not behind for it: that would stop everybody until an operator has decided.
+    expect(await reasons()).toEqual([`${kind} test`])
     expect(await claimAll()).toEqual([])
     await world.db.run('delete from delivery_stops')
     expect(await claimAll()).toHaveLength(1)
@@ -296,6 +298,18 @@ describe('replies out of a journal', () => {
     expect(await statusOf(claim?.id as string)).toBe('delivery_unknown')
     expect(await replayEndings(world.db.rows, [endingOf(claim as Armable)])).toEqual(['known'])
     expect(await statusOf(claim?.id as string)).toBe('sent')
+  })
+
+  test('of an earlier claim tell nothing of one that was armed behind it, which may have been taken', async () => {
+    const [claim] = (await world.claimed(sender, [{ armed: true, leaseSeconds: -1, epoch: 4 }])) as [Armable]
+    await reap(world.db, 10)
+    const refused = { status: 'failed', outcome: 'failed', attempt: { phase: 'eod', smtp: { code: 550 } } } as const
+    expect(await replayEndings(world.db.rows, [endingOf({ ...claim, epoch: 3, token: '5' }, refused)])).toEqual([
+      'known',
+    ])
+    expect(await statusOf(claim.id)).toBe('delivery_unknown')
+    expect(await replayEndings(world.db.rows, [endingOf(claim)])).toEqual(['known'])
+    expect(await statusOf(claim.id)).toBe('sent')
   })
 
   test('of a message that is not there are told as gone', async () => {
@@ -404,6 +418,35 @@ describe('replies out of a journal', () => {
     expect(await statusOf(claim?.id as string)).toBe('delivery_unknown')
     expect(await liftFence(world.db)).toBe(1)
     expect(await statusOf(claim?.id as string)).toBe('sent')
+  })
+
+  test.each([
+    ['a 4yz', temporary],
+    [
+      'a refusal before the dot',
+      { status: 'failed', evidence: 'not_written', outcome: 'failed', attempt: { phase: 'rcpt', smtp: { code: 550 } } },
+    ],
+  ] as const)(
+    '%s is no end of what an operator assumes to be sent, and hides no reply that is one',
+    async (_, noEnd) => {
+      const [claim] = (await world.claimed(sender, [{ armed: true }])) as [Armable]
+      await breaches[0]?.[1](claim.id)
+      expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+      const later = { ...claim, epoch: claim.epoch + 1, token: '5' }
+      expect(await replayEndings(world.db.rows, [endingOf(later, noEnd)])).toEqual(['known'])
+      expect(await statusOf(claim.id)).toBe('delivery_unknown')
+      expect(await replayEndings(world.db.rows, [endingOf(claim)])).toEqual(['known'])
+      expect(await statusOf(claim.id)).toBe('sent')
+    },
+  )
+
+  test('a 4yz that was told before the operator assumed so is no end either', async () => {
+    const [claim] = await world.claimed(sender, [{ armed: true, epoch: 4 }])
+    await world.db.run('update outbound set epoch = 3, armed_epoch = null where message_id = $1', [claim?.id])
+    expect(await replayEndings(world.db.rows, [endingOf(claim as Armable, temporary)])).toEqual(['orphan'])
+    expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+    expect(await liftFence(world.db)).toBe(0)
+    expect(await statusOf(claim?.id as string)).toBe('delivery_unknown')
   })
 
   test('that are told again by another node meanwhile change nothing', async () => {

@@ -60,6 +60,8 @@ const suppressed = (address: string, of = sender) =>
     [of.workspaceId, address],
   )
 const own = () => [sender.workspaceId]
+const suppressions = () =>
+  world.db.run('select recipient_key, reason, source_message_id from suppressions where workspace_id = $1', own())
 const disable = () => world.db.run(`update mailboxes set status = 'disabled' where workspace_id = $1`, own())
 /** The attempt's record of a reply to the dot. */
 const reply = (code: number) => ({ attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code } })
@@ -211,11 +213,6 @@ describe('arm', () => {
 })
 
 describe('finish', () => {
-  const suppressions = () =>
-    world.db.run('select recipient_key, reason, source_message_id from suppressions where workspace_id = $1', [
-      sender.workspaceId,
-    ])
-
   test('sent: the row leaves the queue, and the record says so', async () => {
     const claim = await one({ armed: true })
     expect(await recorder.finish(ending(claim, 'sent', { providerMessageId: 'R1', report: delivered }))).toBe(true)
@@ -429,6 +426,13 @@ describe('finish', () => {
     await world.db.run('delete from outbound where message_id = any ($1)', [claims.map(({ id }) => id)])
   })
 
+  test('what was never armed fails without any reply: there was nobody to ask', async () => {
+    const claim = await one()
+    const nobody = { attempt: { attempt: 1, phase: 'route', reason: 'nxdomain' } }
+    expect(await recorder.finish(ending(claim, 'failed', nobody))).toBe(true)
+    expect([await record(claim), await queueRow(claim)]).toMatchObject([{ status: 'failed' }, undefined])
+  })
+
   test('an armed claim without proof cannot be tried again, and its neighbours are not hurt', async () => {
     const [armed, other] = await world.claimed(sender, [{ armed: true }, {}])
     const ends = await Promise.allSettled(
@@ -525,6 +529,9 @@ describe('late proof', () => {
       '4 message.sent sent 0',
       '5 message.delivered sent 2',
     ])
+    // The timeline says what the attempt came to after all, and nobody is suppressed for having got it.
+    expect(await attemptsOf(claim)).toEqual([{ epoch: claim.epoch, outcome: 'sent', facts: reply(250) }])
+    expect(await suppressions()).toEqual([])
   })
 
   test('a late 2yz makes it sent also among endings that come in time', async () => {
@@ -537,10 +544,13 @@ describe('late proof', () => {
     expect([await record(late), await record(inTime)]).toMatchObject([{ status: 'sent' }, { status: 'sent' }])
   })
 
-  test('a late 5yz makes it failed', async () => {
-    const claim = await reaped()
-    expect(await recorder.finish(ending(claim, 'failed', { error: 'no', report: hardBounce }))).toBe(true)
-    expect(await record(claim)).toMatchObject({ status: 'failed', delivery_rank: 4, error_message: 'no' })
+  test('a late 5yz makes it failed, also where somebody has the same recipient on the list by now', async () => {
+    const claims = [await reaped(), await reaped()]
+    for (const claim of claims) {
+      expect(await recorder.finish(ending(claim, 'failed', { error: 'no', report: hardBounce }))).toBe(true)
+      expect(await record(claim)).toMatchObject({ status: 'failed', delivery_rank: 4, error_message: 'no' })
+    }
+    expect(await suppressions()).toMatchObject([{ source_message_id: claims[0]?.id }])
   })
 
   test('a late 4yz makes it failed, not tried again, and its report is the end', async () => {
@@ -684,9 +694,12 @@ describe('reap', () => {
     expect(await reap(world.db, triesMax)).toContainEqual({ id: claim.id, becomes })
     expect(await record(claim)).toMatchObject({ status: becomes, sequence: 3 })
     expect((await world.history(claim.id)).slice(2)).toEqual([`3 message.${becomes} ${becomes} 0`])
-    expect(
-      await world.value('select facts ->> $$reason$$ from events where message_id = $1 and sequence = 3', [claim.id]),
-    ).toBe(reason)
+    const facts = await world.value<object>('select facts from events where message_id = $1 and sequence = 3', [
+      claim.id,
+    ])
+    expect(facts).toMatchObject({ reason })
+    // What has ended is not tried again, and nobody is told when.
+    expect('nextAttemptAt' in facts).toBe(becomes === 'retrying')
     if (becomes === 'retrying')
       expect(await queueRow(claim)).toMatchObject({ status: 'retrying', due_in: 0, attempts: 1 })
     else expect(await queueRow(claim)).toBeUndefined()

@@ -33,6 +33,8 @@ test('a password of at least 128 bits lets in, is shown once and kept as a keyed
   })
   expect(await submitters.login(made.username, `${made.password}x`)).toBeUndefined()
   expect(await submitters.login('nobody', made.password)).toBeUndefined()
+  // What a name that does not exist is compared with lets in nobody either.
+  expect(await submitters.login('', '')).toBeUndefined()
   const [row] = await world.db.run<{ all: string }>('select c::text "all" from smtp_credentials c where id = $1', [
     made.id,
   ])
