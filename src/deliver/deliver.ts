@@ -4,10 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { isThereAWayOut } from '../base/way-out.ts'
 import { limits } from '../config.ts'
 import { makeClaimLoop } from '../base/claim-loop.ts'
-import type { Facts } from '../base/log.ts'
-import { isNothingLeft } from '../base/nothing-left.ts'
 import { repeating } from '../base/repeating.ts'
-import type { Trouble } from '../domain/attempt.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import { isDatabaseAway } from '../store/database.ts'
 import { claimDue, placeOf, type ClaimAnswer } from '../store/claim.ts'
@@ -15,6 +12,7 @@ import { listDestinationLimits } from '../store/destinations.ts'
 import { routesWaitedFor } from '../store/queue-facts.ts'
 import { claimName, hastenPutOff, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
 import { leastId } from '../store/message-id.ts'
+import { makeAttempts, type AttemptTools } from './attempt.ts'
 import { makeBackAgain } from './back-again.ts'
 import { makeDeferrals } from './deferrals.ts'
 import { makeExpiry } from './expiry.ts'
@@ -26,9 +24,7 @@ import type { Journal } from './journal.ts'
 import { makeLaneCursors } from './lane-cursors.ts'
 import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
-import { GivenUp, NotComposable } from './prepare.ts'
 import { makeReaper } from './reaper.ts'
-import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unable, unattempted, unread } from './record.ts'
 import { makeRoom } from './room.ts'
 import { makeSlots, untilClaim } from './slots.ts'
 import type { Transmitter } from './transmit.ts'
@@ -45,13 +41,11 @@ export { visitRelay } from './relay-visit.ts'
 export { makeSigners } from './signers.ts'
 export { makeTransmitter } from './transmit.ts'
 
-export interface DeliverTools extends JobTools, HeartbeatTools {
+export interface DeliverTools extends AttemptTools, JobTools, HeartbeatTools {
   readonly recorder: Recorder
   readonly transmitter: Transmitter
   readonly gate: Gate
   readonly journal: Journal
-  /** The waits between tries, in seconds. */
-  readonly retrySchedule: readonly number[]
   /** Fires when a stop waits for the database no longer. */
   readonly patience: AbortSignal
   /** Calls back when something may be due. */
@@ -59,10 +53,6 @@ export interface DeliverTools extends JobTools, HeartbeatTools {
 }
 
 const idleMs = 1_000
-const composeTriesMax = 3
-
-/** Troubles that tell of nobody on the other side. */
-const silences: ReadonlySet<Trouble> = new Set(['dns_failure', 'connect_failed', 'timeout', 'shutdown'])
 
 export function deliverer(
   tools: DeliverTools,
@@ -84,7 +74,10 @@ export function deliverer(
   const contentRoom = makeRoom<InFlight>(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody: it is given back before the next host. */
   const convertedRoom = makeRoom<InFlight>(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
-  const jobOf = makeJobs(tools, slots, convertedRoom)
+  const tryOnce = makeAttempts(tools, makeJobs(tools, slots, convertedRoom), ({ claimed }, route, result) => {
+    logins.note(claimed, route, result)
+    deferrals.note(claimed, result)
+  })
   const unheard = makeUnheard(tools)
   const cursors = makeLaneCursors()
   let due: { stop(): Promise<void> } | undefined
@@ -171,80 +164,6 @@ export function deliverer(
     if (flight.result !== undefined) backAgain.note(flight.claimed, flight.result, ending)
   }
 
-  /** How the attempt ended; undefined when that is for somebody else to write down. */
-  const tryOnce = async (flight: InFlight, leave: () => void): Promise<Ending | undefined> => {
-    const { claimed, giveUp } = flight
-    const now = () => new Date(flight.databaseClockMs + performance.now())
-    const startedAt = now()
-    const { timeScale, retrySchedule } = tools
-    const schedule = () => ({ timeScale, retrySchedule, now: now(), startedAt })
-    const handedBack = () =>
-      flight.gaveWay
-        ? putOff(claimed, gaveWayMs(claimed, now()), gaveWay(), schedule())
-        : unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
-    if (giveUp.signal.aborted) return handedBack()
-    try {
-      const job = await jobOf(flight, leave)
-      if (job === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
-      const result = await tools.transmitter.transmit(job)
-      flight.result = result
-      flight.replied = isReplyToDot(result)
-      const { phase, reply, trouble, peer } = result
-      const answered = trouble === undefined || !silences.has(trouble)
-      flight.landing = result.late === true ? 'late' : answered ? 'answered' : 'silent'
-      // Whoever asked to arm has to say what became of it.
-      const madeWay = flight.gaveWay && trouble === 'shutdown' && !flight.armAsked
-      const lacked = flight.armLacked || trouble === 'too_late'
-      const waits = madeWay
-        ? gaveWayMs(claimed, now())
-        : lacked
-          ? ourLackMs(claimed, schedule())
-          : flight.armAsked
-            ? undefined
-            : result.pacedMs
-      const seen = madeWay ? gaveWay(result) : result
-      const ending =
-        waits === undefined ? endingOf(claimed, seen, schedule()) : putOff(claimed, waits, seen, schedule())
-      tools.log.attempted({
-        messageId: claimed.id,
-        workspaceId: claimed.workspaceId,
-        attempt: claimed.attempt,
-        domain: claimed.destination,
-        outcome: ending?.outcome ?? 'decided elsewhere',
-        phase,
-        code: reply?.code,
-        trouble: seen.trouble,
-        cause: seen.cause,
-        host: peer?.host,
-        tls: peer?.tls,
-        ms: now().getTime() - startedAt.getTime(),
-        ...told(ending, now().getTime() - claimed.createdAt.getTime(), result.provider),
-      })
-      logins.note(claimed, job.route, result)
-      deferrals.note(claimed, result)
-      return ending
-    } catch (error) {
-      if (error instanceof GivenUp) return handedBack()
-      const lacking = isNothingLeft(error)
-      // Told in the same words for all, however many there are.
-      const fault = lacking ? new Error('nothing is left here for one more connection', { cause: error }) : error
-      tools.log.fault('attempt', fault, { messageId: claimed.id })
-      // Perhaps armed, perhaps past the dot: without the heartbeat the lease runs out, and the reaper goes by the row.
-      if (flight.armAsked) return undefined
-      if (giveUp.signal.aborted) return handedBack()
-      // Nobody was asked about it.
-      if (lacking) return putOff(claimed, gaveWayMs(claimed, now()), gaveWay(), schedule())
-      if (isDatabaseAway(error)) return putOff(claimed, ourLackMs(claimed, schedule()), unread, schedule())
-      // What else went wrong on this machine is no fault of the message.
-      if (!(error instanceof NotComposable)) return unable(claimed, schedule())
-      const outcome =
-        claimed.attempt >= composeTriesMax
-          ? ({ kind: 'failed', reason: 'not_composable' } as const)
-          : ({ kind: 'retry', reason: 'worker_lost' } as const)
-      return unattempted(claimed, outcome, schedule())
-    }
-  }
-
   /**
    * Those that wait for a destination which says nothing make room, the youngest first: they had no connection yet. And those whose content is in
    * the way of others', the longest silent first.
@@ -323,14 +242,5 @@ export function deliverer(
     get loginsRefused() {
       return logins.refused
     },
-  }
-}
-
-/** What the numbers need to know: how old a message was when it was taken, and what kind of refusal it met at whom. */
-function told(ending: Ending | undefined, ageMs: number, provider: string | undefined): Facts {
-  const bounce = ending?.report?.bounce as { readonly class?: string } | undefined
-  return {
-    ...(ending?.outcome === 'accepted' && { ageMs }),
-    ...(bounce?.class !== undefined && { report: ending?.report?.type ?? '', bounce: bounce.class, provider }),
   }
 }
