@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { prepareDkimKey, switchDkimKey } from './domain-checks.ts'
-import { readSigningKeys } from './outbound.ts'
+import { readSigningKeys } from './signing-keys.ts'
 import { beginRemoval, carryOnRemoval } from './removal.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 

@@ -5,7 +5,7 @@ import { startDnsServer, type DnsServer, type Name } from '../../test/world/dns-
 import { makeVault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { readSigningKeys } from '../store/outbound.ts'
+import { readSigningKeys } from '../store/signing-keys.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
 import { addDomain, endEd25519For, rotateDkimFor, unvouchDomain, type Domain } from './domains.ts'

@@ -16,7 +16,7 @@ import {
   takeDueDomains,
   type CheckedDomain,
 } from '../store/domain-checks.ts'
-import { findDomainById, type DkimKeyRow, type DomainRow } from '../store/senders.ts'
+import { findDomainById, type DkimKeyRow, type DomainRow } from '../store/domains.ts'
 import type { By } from './by.ts'
 import { lookAtDomain, type DomainSight } from './domain-sight.ts'
 import { presentDomain, type Domain } from './domains.ts'

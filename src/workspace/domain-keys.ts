@@ -7,7 +7,7 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts'
 import type { Db } from '../store/database.ts'
-import { findDomainById } from '../store/senders.ts'
+import { findDomainById } from '../store/domains.ts'
 import { busy } from './mistake.ts'
 
 export interface MadeKey {

@@ -4,7 +4,7 @@ import { isFullName } from '../base/full-name.ts'
 import { limits } from '../config.ts'
 import { dkimRecord } from '../mail/dkim.ts'
 import { returnPathName } from '../mail/return-path.ts'
-import type { DkimKeyRow, DomainRow } from '../store/senders.ts'
+import type { DkimKeyRow, DomainRow } from '../store/domains.ts'
 
 /** `dkim_ed25519`: of a key beside the RSA one, which nothing depends on (docs/decisions/0079). */
 export type RecordPurpose = 'ownership' | 'dkim' | 'dkim_ed25519' | 'return_path' | 'dmarc'

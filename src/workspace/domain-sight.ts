@@ -6,7 +6,7 @@ import { dkimAdvice, whyNotDkim } from '../mail/dkim-key-record.ts'
 import { readDmarc } from '../mail/dmarc-rfc7489.ts'
 import { returnPathName } from '../mail/return-path.ts'
 import { isSpf, mayAllow, whyBadSpf } from '../mail/spf-rfc7208.ts'
-import type { DkimKeyRow, DomainRow } from '../store/senders.ts'
+import type { DkimKeyRow, DomainRow } from '../store/domains.ts'
 import * as records from './domain-records.ts'
 import { returnPathSpf, sightName, type Found, type Sight } from './domain-records.ts'
 

@@ -20,7 +20,7 @@ import {
   takeBackWord,
   verifyDomain,
   type DomainRow,
-} from '../store/senders.ts'
+} from '../store/domains.ts'
 import { audited, type By } from './by.ts'
 import { makeKey, newDomainKey, newSelector, type MadeKey } from './domain-keys.ts'
 import { recordsOf, zoneFile, type DnsRecord, type Found } from './domain-records.ts'

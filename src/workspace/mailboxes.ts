@@ -5,16 +5,16 @@ import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { lockMembers } from '../store/members.ts'
+import { findDomain } from '../store/domains.ts'
 import {
   changeMailbox,
   deleteMailbox,
-  findDomain,
   findMailbox,
   insertMailbox,
   listMailboxRows,
   workspaceOfMailbox,
-} from '../store/senders.ts'
-import type { MailboxRow } from '../store/senders.ts'
+} from '../store/mailboxes.ts'
+import type { MailboxRow } from '../store/mailboxes.ts'
 import { audited, type By } from './by.ts'
 import { Mistake, notThere, parseId, parseName } from './mistake.ts'
 import { findSender, readSystemMailbox } from './notices.ts'

@@ -9,7 +9,7 @@ import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import type { Accepted, Submission } from '../domain/submission.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { mailboxNamed } from '../store/senders.ts'
+import { mailboxNamed } from '../store/mailboxes.ts'
 import { readInstallation, workspaceById, writeInstallation } from '../store/workspaces.ts'
 import { openRoute } from '../store/routes.ts'
 

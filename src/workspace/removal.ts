@@ -14,7 +14,7 @@ import {
   type RemovalView,
   type Unfinished,
 } from '../store/removal.ts'
-import { workspaceOfMailbox } from '../store/senders.ts'
+import { workspaceOfMailbox } from '../store/mailboxes.ts'
 import { updateWorkspace } from '../store/workspaces.ts'
 import { audited } from './by.ts'
 import { Mistake } from './mistake.ts'

@@ -6,7 +6,7 @@ import { parseRoute } from '../config.ts'
 import type { MessageId } from '../domain/message.ts'
 import { dkimHeaders, signingKey } from '../mail/dkim.ts'
 import { saveInvitation } from '../store/invitations.ts'
-import { mailboxNamed } from '../store/senders.ts'
+import { mailboxNamed } from '../store/mailboxes.ts'
 import { readRecord, readStatus } from '../store/views/message-status.ts'
 import {
   addDomain,
