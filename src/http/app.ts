@@ -19,7 +19,7 @@ import { healthRoutes } from './health.ts'
 import { boundAnswers } from './unread-answers.ts'
 import { answerMalformed } from './malformed.ts'
 import { notAMessageId, statusRoute } from './messages.ts'
-import { makeDesk } from './manage.ts'
+import { makeManagementRouter } from './manage.ts'
 import { liveRoute } from './management/live.ts'
 import { listRoutes } from './management/lists.ts'
 import { mailRoutes } from './management/mail.ts'
@@ -152,8 +152,8 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   sendRoute(app, face, guesses, rooms.callers, bodies)
   statusRoute(app, face, guesses)
   feedRoute(app, face, rooms.strangers)
-  const desk = makeDesk({ app, face, office: options.office, guesses, rooms })
-  for (const routes of managementRoutes) routes(desk)
+  const router = makeManagementRouter({ app, face, office: options.office, guesses, rooms })
+  for (const routes of managementRoutes) routes(router)
   referenceRoutes(app, face)
   healthRoutes(app, face)
   dashboardRoutes(app, face)

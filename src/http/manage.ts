@@ -44,7 +44,7 @@ type Answering<O> = Promise<Sent<OkOf<O>> | (undefined extends OkOf<O> ? void : 
 type Handler<O, Who> = (ask: Ask<O> & Who) => Answering<O>
 
 /** Registers endpoints; each kind hands over who asks. */
-export interface Desk {
+export interface ManagementRouter {
   readonly app: FastifyInstance
   readonly office: Office
   readonly doors: HttpDoors
@@ -66,14 +66,14 @@ const noQuery = closed({})
 const tooLarge = (most: number): Refusal =>
   refuse('payload_too_large', `The body is larger than ${most} bytes, which is all that this endpoint takes.`)
 
-export function makeDesk(tools: {
+export function makeManagementRouter(tools: {
   readonly app: FastifyInstance
   readonly face: Face
   readonly office: Office
   readonly guesses: Guesses
   /** Of those who are known, and of those who are not yet. */
   readonly rooms: { readonly callers: BodyRooms; readonly strangers: BodyRooms }
-}): Desk {
+}): ManagementRouter {
   const { app, face, office, guesses, rooms } = tools
   const jar = makeJar(app, face.publicUrl)
   const entranceOf = entrance({ face, office, guesses, jar })

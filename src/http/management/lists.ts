@@ -19,11 +19,11 @@ import {
   undoRule,
   unsuppressFor,
 } from '../../workspace/workspace.ts'
-import type { Desk } from '../manage.ts'
+import type { ManagementRouter } from '../manage.ts'
 import { framedMail } from './framed-mail.ts'
 import { addressPagingOf, pagingOf, presentPage, timesOf } from './pages.ts'
 
-export function listRoutes({ member, office }: Desk): void {
+export function listRoutes({ member, office }: ManagementRouter): void {
   member(operations.listSuppressions, async ({ by, query }) => {
     const { before: after, most, prefix, reason } = addressPagingOf(query)
     const wish = { most, ...(after && { after }), ...(prefix && { prefix }), ...(reason && { reason }) }

@@ -5,13 +5,13 @@ import { limits } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
 import { refuse } from '../../domain/refusal.ts'
 import type { By } from '../../workspace/workspace.ts'
-import type { Desk } from '../manage.ts'
+import type { ManagementRouter } from '../manage.ts'
 
 const crowded = refuse('too_many_attempts', 'Too many live streams are open; close some, or look again by hand.', {
   retryAfterSeconds: 30,
 })
 
-export function liveRoute({ app, member, office }: Desk): void {
+export function liveRoute({ app, member, office }: ManagementRouter): void {
   const open = new Map<PassThrough, By>()
   app.addHook('preClose', (done) => {
     for (const stream of open.keys()) stream.end()

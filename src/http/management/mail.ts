@@ -4,12 +4,12 @@ import type { MessageId } from '../../domain/message.ts'
 import { isRefusal, refuse } from '../../domain/refusal.ts'
 import { mayNotSend } from '../../domain/standing.ts'
 import { contentOf, pageRefused, searchMessages, sendAgain, timelineOf } from '../../workspace/workspace.ts'
-import type { Desk } from '../manage.ts'
+import type { ManagementRouter } from '../manage.ts'
 import { presentAccepted, presentStatus } from '../present.ts'
 import { framedMail } from './framed-mail.ts'
 import { pagingOf, presentPage, timesOf } from './pages.ts'
 
-export function mailRoutes({ member, office }: Desk): void {
+export function mailRoutes({ member, office }: ManagementRouter): void {
   member(operations.listMessages, async ({ by, query }) => {
     const { lookedBackTo, ...found } = await searchMessages(office.db, by.workspaceId, timesOf(pagingOf(query)))
     return { ...presentPage(found), ...(lookedBackTo && { lookedBackTo }) }

@@ -15,10 +15,10 @@ import {
   setPlanAsOperator,
 } from '../../workspace/workspace.ts'
 import type { Holder } from '../../workspace/workspace.ts'
-import type { Desk } from '../manage.ts'
+import type { ManagementRouter } from '../manage.ts'
 import { pagingOf, presentPage } from './pages.ts'
 
-export function operatorRoutes({ person, office }: Desk): void {
+export function operatorRoutes({ person, office }: ManagementRouter): void {
   person(operations.listWorkspaces, async ({ query }) => {
     const { text, ...paging } = pagingOf(query)
     return presentPage(await pageWorkspaces(office, { ...paging, ...(text && { text }) }))

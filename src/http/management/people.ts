@@ -21,10 +21,10 @@ import {
   withdrawInvitation,
   type SignedIn,
 } from '../../workspace/workspace.ts'
-import type { Desk } from '../manage.ts'
+import type { ManagementRouter } from '../manage.ts'
 
-export function peopleRoutes(desk: Desk): void {
-  const { anyone, person, office, jar } = desk
+export function peopleRoutes(router: ManagementRouter): void {
+  const { anyone, person, office, jar } = router
   const { people } = office
   const welcome = (reply: FastifyReply, signedIn: SignedIn) => {
     jar.give(reply, signedIn)
@@ -77,7 +77,7 @@ export function peopleRoutes(desk: Desk): void {
   person(operations.removePasskey, ({ holder, path }) => removePasskey(office.db, holder, path['passkeyId'] as string))
 }
 
-export function memberRoutes({ member, office }: Desk): void {
+export function memberRoutes({ member, office }: ManagementRouter): void {
   member(operations.listMembers, async ({ by }) => ({ items: await listMembers(office.db, by.workspaceId) }))
   member(operations.changeMember, ({ by, path, body }) =>
     changeMember(office.db, by, path['userId'] as string, body.role),

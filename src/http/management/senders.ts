@@ -22,9 +22,9 @@ import {
   showMailbox,
   showWorkspace,
 } from '../../workspace/workspace.ts'
-import type { Desk } from '../manage.ts'
+import type { ManagementRouter } from '../manage.ts'
 
-export function senderRoutes({ member, office }: Desk): void {
+export function senderRoutes({ member, office }: ManagementRouter): void {
   member(operations.readWorkspace, ({ by }) => showWorkspace(office, by.workspaceId))
   member(operations.changeWorkspace, ({ by, body }) => changeWorkspace(office, by, body))
 

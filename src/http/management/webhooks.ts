@@ -1,10 +1,10 @@
 // The webhook endpoint of a workspace, its log, and all its events in the order of their commits (decisions G).
 import { managementOperations as operations } from '../../contract/operations.ts'
 import { isRefusal, type Refusal } from '../../domain/refusal.ts'
-import type { Desk } from '../manage.ts'
+import type { ManagementRouter } from '../manage.ts'
 import { wrong } from '../shape.ts'
 
-export function webhookRoutes({ member, doors }: Desk): void {
+export function webhookRoutes({ member, doors }: ManagementRouter): void {
   const { webhooks } = doors
   member(operations.readWebhook, ({ by }) => webhooks.show(by.workspaceId))
   member(operations.setWebhook, ({ by, body }) => webhooks.set(by.workspaceId, body, by.actor))
