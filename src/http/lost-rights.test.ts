@@ -26,16 +26,8 @@ async function asks(
   path: string,
   body?: object,
 ) {
-  const changing = await office.world.session()
-  await changing.query('begin')
-  await changing.query('select from workspaces where id = $1 for update', [place.workspaceId])
-  await changing.query(happens, [who.login.id])
-  const answer = who.ask(method, path, body && { body })
-  const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() and query like '%from workspaces%'`
-  while ((await office.world.value<number>(waits)) === 0) continue
-  await changing.query('commit')
-  await changing.end()
-  return (await answer).json<object>()
+  const ask = () => who.ask(method, path, body && { body })
+  return (await office.meanwhile(happens, who.login.id, ask, place.workspaceId)).json<object>()
 }
 
 const endpoint = { url: 'http://127.0.0.1:11/hook' }

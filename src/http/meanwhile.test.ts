@@ -70,14 +70,9 @@ test.each<[what: string, change: string, role: MemberRole]>([
   ['made a developer', `update members set role = 'developer' where user_id = $1`, 'admin'],
 ])('who is %s while their invitation waits for its turn has made none', async (_what, change, role) => {
   const admin = await office.signedIn('admin', shop.workspaceId)
-  const changing = await office.world.session()
-  await changing.query('begin')
-  await changing.query('select id from workspaces where id = $1 for update', [shop.workspaceId])
-  await changing.query(change, [admin.login.id])
-  const invited = invite(admin, 'herself@people.example', role)
-  await waiting(1)
-  await changing.query('commit')
-  expect((await invited).statusCode).toBe(403)
+  const inviting = () => invite(admin, 'herself@people.example', role)
+  const invited = await office.meanwhile(change, admin.login.id, inviting, shop.workspaceId)
+  expect(invited.statusCode).toBe(403)
   expect(await open()).toEqual([])
 })
 

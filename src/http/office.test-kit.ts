@@ -69,6 +69,11 @@ export interface OfficeWorld {
   /** A request with a key. */
   withKey(key: string, method: string, path: string, body?: unknown): Promise<Answer>
   sender(): Promise<Sender>
+  /**
+   * What `ask` is told when a change of what has this id comes between its look and its act, which waits for it; where something is made that lasts,
+   * it waits for its workspace.
+   */
+  meanwhile<T>(change: string, id: string, ask: () => Promise<T>, workspace?: WorkspaceId): Promise<T>
   /** Until that many mails of the installation were sent; the last one. */
   mail(many: number): Promise<Notice>
   close(): Promise<void>
@@ -204,6 +209,21 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
       return answer
     },
     sender: () => world.sender(),
+    meanwhile: async (change, id, ask, workspace) => {
+      const session = await world.session()
+      await session.query('begin')
+      if (workspace !== undefined) await session.query('select from workspaces where id = $1 for update', [workspace])
+      await session.query(change, [id])
+      const answer = ask()
+      // The use of a key is noted beside it, and waits, too.
+      const waiting = `select count(*) > 0 from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%from workspaces%'`
+      if (workspace === undefined) await world.untilSomebodyWaits()
+      else while (!(await world.value<boolean>(waiting))) continue
+      await session.query('commit')
+      await session.end()
+      return answer
+    },
     mail: async (many) => {
       while (sent.length < many) await new Promise<void>((resolve) => waiting.push(resolve))
       return sent[many - 1] as Notice

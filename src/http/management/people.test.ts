@@ -189,16 +189,10 @@ describe('members', () => {
         id: string
         key: string
       }>()
-      const revoking = await office.world.session()
-      await revoking.query('begin')
-      await revoking.query('select from workspaces where id = $1 for update', [place.workspaceId])
-      await revoking.query('update api_keys set revoked_at = app_now() where id = $1', [id])
-      const answer = office.withKey(key, 'POST', path, body)
-      const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() and query like '%from workspaces%'`
-      while ((await office.world.value<number>(waits)) === 0) continue
-      await revoking.query('commit')
-      await revoking.end()
-      expect((await answer).json(), path).toMatchObject({ code: 'insufficient_scope' })
+      const revoked = 'update api_keys set revoked_at = app_now() where id = $1'
+      const ask = () => office.withKey(key, 'POST', path, body)
+      const answer = await office.meanwhile(revoked, id, ask, place.workspaceId)
+      expect(answer.json(), path).toMatchObject({ code: 'insufficient_scope' })
     }
   })
 
@@ -209,14 +203,10 @@ describe('members', () => {
     const token = tokenOf(await office.mail(many + 1))
     const browser = office.browser()
     await browser.ask('POST', '/session', { body: { email: person.email, password: person.password } })
-    const withdrawing = await office.world.session()
-    await withdrawing.query('begin')
-    await withdrawing.query('delete from invitations where id = $1', [id])
-    const accepted = browser.ask('POST', '/invitations/accept', { body: { token } })
-    const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() and query like '%delete from invitations%'`
-    while ((await office.world.value<number>(waits)) === 0) continue
-    await withdrawing.query('commit')
-    expect((await accepted).statusCode).toBe(401)
+    const accepted = await office.meanwhile('delete from invitations where id = $1', id, () =>
+      browser.ask('POST', '/invitations/accept', { body: { token } }),
+    )
+    expect(accepted.statusCode).toBe(401)
     expect((await browser.ask('GET', '/session')).json()).toMatchObject({ workspaces: [] })
   })
 

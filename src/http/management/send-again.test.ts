@@ -37,16 +37,6 @@ describe('sending a message again', () => {
   }
   const again = (id: string) => owner.ask('POST', `/messages/${id}/send-again`)
   const story = (id: string) => owner.ask('GET', `/messages/${id}/timeline`)
-  /** Between the look and the commit: what the service has looked at is no longer so. */
-  const meanwhile = async <T>(change: string, id: string, work: () => Promise<T>): Promise<T> => {
-    const session = await office.world.session()
-    await session.query('begin')
-    await session.query(change, [id])
-    const asked = work()
-    await office.world.untilSomebodyWaits()
-    await session.query('commit')
-    return asked
-  }
   const messages = () =>
     office.world.value<number>('select count(*)::integer from messages where workspace_id = $1', [shop.workspaceId])
 
@@ -102,7 +92,7 @@ describe('sending a message again', () => {
     const id = await unknown()
     const before = await messages()
     const proven = `update messages set status = 'sent', armed_epoch = null, armed_token = null where id = $1`
-    const answer = await later(limits.sendAgainGraceSeconds + 60, () => meanwhile(proven, id, () => again(id)))
+    const answer = await later(limits.sendAgainGraceSeconds + 60, () => office.meanwhile(proven, id, () => again(id)))
     expect(answer.statusCode).toBe(409)
     expect(answer.json()).toMatchObject({ code: 'conflict' })
     expect(await messages()).toBe(before)
@@ -272,7 +262,7 @@ describe('sending a message again', () => {
     test('is refused by the transaction itself where that report came between', async () => {
       const id = await failed()
       const before = await messages()
-      const answer = await meanwhile(`update messages set delivery_rank = 2 where id = $1`, id, () => again(id))
+      const answer = await office.meanwhile('update messages set delivery_rank = 2 where id = $1', id, () => again(id))
       expect(answer.json()).toMatchObject({ code: 'conflict' })
       expect(await messages()).toBe(before)
     })
