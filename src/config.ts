@@ -1118,6 +1118,8 @@ export const limits = {
   doctorQueueLateSeconds: 900,
   /** Nothing that was deleted since can be cleaned up. */
   doctorTransactionSeconds: 3_600,
+  /** So long nothing of ours waits for a lock in the ordinary course of things. */
+  doctorLockMs: 5_000,
   /** Housekeeping makes partitions for two weeks ahead, every ten minutes. */
   doctorPartitionDays: 7,
   /** By which it sees whether the database's disk has room: about 6 MB. */

@@ -16,6 +16,7 @@ import {
   readServerFacts,
   warningsAboutStandbys,
   warningsAboutUpkeep,
+  whoLocksUsOut,
   whyCommitsWait,
   whyUnfit,
 } from '../store/server-facts.ts'
@@ -25,8 +26,12 @@ import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 const megabytes = (bytes: number): string =>
   bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(0)} MB`
 
-/** `openSeconds`: from when on a transaction is old. */
-export async function checkDatabase(db: Db, openSeconds: number = limits.doctorTransactionSeconds): Promise<Finding> {
+/** `openSeconds`: from when on a transaction is old; `lockMs`: for how long something of ours has waited for a lock. */
+export async function checkDatabase(
+  db: Db,
+  openSeconds: number = limits.doctorTransactionSeconds,
+  lockMs: number = limits.doctorLockMs,
+): Promise<Finding> {
   const unfit = await whyUnfit(db)
   if (unfit !== undefined) return fail(unfit)
   const { version, sizeBytes, connections, connectionsMax, connectionsBy, synchronousCommit } =
@@ -38,6 +43,11 @@ export async function checkDatabase(db: Db, openSeconds: number = limits.doctorT
   if (!(await hasRoom(db)))
     return fail(
       `${facts}, but its disk is full: mail is refused with 503 until there is room. Make some on that machine.`,
+    )
+  const holder = await whoLocksUsOut(db, lockMs)
+  if (holder !== undefined)
+    return warn(
+      `${facts}. Statements of ours wait for a lock that somebody else holds (${holder.whose}), one of them for ${Math.round(holder.seconds)} seconds: what they are for does not happen until it ends. If it is nobody's work (a psql session that was left open), end it: select pg_terminate_backend(process), or rollback prepared.`,
     )
   const unkept = await whyHouseIsNotKept(db)
   const upkeep = [

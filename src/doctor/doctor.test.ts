@@ -718,6 +718,27 @@ describe('what is broken is found, and what to do is said', () => {
     await setDrain(world.db, false)
   })
 
+  test('a session that holds a lock for which statements of ours wait is named, and how to end it', async () => {
+    const [left, waiting] = [await world.session(), await world.session()]
+    await left.query(`set application_name = 'psql'`)
+    await left.query('begin')
+    await left.query('lock table outbound')
+    const { rows } = await left.query<{ pid: number }>('select pg_backend_pid() pid')
+    const waits = waiting.query('select count(*) from outbound')
+    const behind = world.db.run('select count(*) from outbound') // waits, too, and holds up nobody
+    await world.untilBlocked(waiting)
+    expect((await checkDatabase(world.db, 3_600, 60_000)).status).toBe('ok')
+    expect(await checkDatabase(world.db, 3_600, 0)).toMatchObject({
+      status: 'warn',
+      detail: expect.stringMatching(
+        new RegExp(`somebody else holds \\(process ${rows[0]?.pid} of \\S+, psql\\).*pg_terminate_backend`),
+      ) as string,
+    })
+    await left.query('commit')
+    await Promise.all([waits, behind])
+    expect((await checkDatabase(world.db, 3_600, 0)).status).toBe('ok')
+  })
+
   test('housekeeping that has made no partitions for a week is told while there are some, and no more when it has', async () => {
     const at = (days: number) => world.setClock(new Date(Date.now() + days * 86_400_000).toISOString())
     try {

@@ -230,6 +230,28 @@ export async function oldestTransaction(
 }
 
 /**
+ * For whom statements of ours wait, which want a lock that somebody else holds: a session that was left open behind a change, or one that rewrites a table. Not one
+ * of those who wait themselves. Ours are given up and asked again, which shows nobody why.
+ */
+export async function whoLocksUsOut(
+  db: Db,
+  waitMs: number,
+): Promise<{ readonly whose: string; readonly seconds: number } | undefined> {
+  const [holder] = await db.run<{ whose: string; seconds: number }>(
+    `select coalesce(format('process %s of %s, %s', b.pid, b.usename, coalesce(nullif(b.application_name, ''), b.state, 'hidden')), 'a prepared transaction') whose,
+            extract(epoch from clock_timestamp() - l.waitstart)::float8 seconds
+       from pg_locks l join pg_stat_activity a on a.pid = l.pid
+       cross join lateral unnest(pg_blocking_pids(l.pid)) holder (pid)
+       left join pg_stat_activity b on b.pid = holder.pid and b.wait_event_type is distinct from 'Lock'
+      where not l.granted and a.usename = session_user and a.datname = current_database()
+        and l.waitstart < clock_timestamp() - $1 * interval '1 millisecond' and (b.pid is not null or holder.pid = 0)
+      order by seconds desc limit 1`,
+    [waitMs],
+  )
+  return holder
+}
+
+/**
  * Whether the disk of the database takes some megabytes, which those who accept ask for without a word beforehand. Nothing is kept: what does not fit
  * into the memory of a query goes to a file of its own, which ends with it.
  */
