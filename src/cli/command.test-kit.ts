@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { urlOf } from '../../test/world/postgres.ts'
-import type { EmbeddedConnection } from '../store/embedded.ts'
+import type { EmbeddedConnection } from '../embedded/embedded.ts'
 
 export const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 

@@ -46,9 +46,10 @@ export function makeHandOver(settings: HandOverSettings): HandOver {
 
   const attempt = async (mail: OwnMail, tries: number, delayMs: number): Promise<void> => {
     // A lack of our own (no file for one more connection) is told by an error, and nobody else hears of it.
-    const why = await handOver(target, settings, mail, stopping.signal).catch(
-      (error: unknown): WhyNot => ({ words: wordsOf(error), again: true }),
-    )
+    const why = await handOver(target, settings, mail, stopping.signal).catch((error: unknown): WhyNot => ({
+      words: wordsOf(error),
+      again: true,
+    }))
     if (why === undefined || !running) return
     if (tries < limits.simulatorReportTries && why.again) later(mail, tries + 1, delayMs * 2)
     else settings.log.fault('hand over', new Error(why.words), { port: settings.port })
