@@ -133,15 +133,13 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const posted =
       before === undefined
         ? post(flight)
-        : before.asked.then((asked) =>
-            asked || before.sequence > claimed.sequence ? post(flight) : unaskedOf(flight),
-          )
+        : before.asked.then((asked) => (asked || before.sequence > claimed.sequence ? post(flight) : unaskedOf(flight)))
     const recorded = posted.then(recordSurely)
     const tail = {
       sequence: claimed.sequence,
       asked: posted.then(async ({ asked }) => {
         // For as long as its row is not given back a claim may bring the next event without it, and one that is under way by then has not seen it.
-        if (!asked) await recorded.then(claims.launched)
+        if (!asked) await recorded.then(() => claims.launched())
         if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
         return asked
       }),
