@@ -1,10 +1,13 @@
 import { once } from 'node:events'
+import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { expect, test } from 'vitest'
+import type { ClientBase } from 'pg'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { freshDatabase } from '../../test/world/postgres.ts'
 import { afterPoll } from '../base/after-poll.ts'
 import { limits } from '../config.ts'
 import { openDatabase, sql } from './database.ts'
+import { watchSilence } from './silent-lines.ts'
 
 /**
  * A wire that goes on while this process stands still. Told to hold, it keeps what comes back over the lines that there are, and told to hold alone, it takes
@@ -82,4 +85,15 @@ test('where nobody can ask the server about it, a silent line is waited for like
     await looked()
   })
   expect(answer).toEqual([{ one: 1 }])
+})
+
+test('a line that answers while others are asked about is asked about no more, and watched no longer', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const silent = { processID: 1, connection: { stream: { bytesRead: 0, destroy: () => undefined } } }
+  const heard = watchSilence({ url: 'postgres://nobody@localhost:1/none' })(silent as unknown as ClientBase)
+  vi.advanceTimersByTime(limits.silentLineMs)
+  heard()
+  await setImmediate()
+  expect(vi.getTimerCount()).toBe(0)
 })
