@@ -1094,6 +1094,12 @@ describe('trouble with the database', () => {
     await becomes(id, 'sent')
     expect(peer.dots).toBe(1)
     expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'sent'])
+    // By the worker itself: had the arm been committed, the reaper would have told that nobody can know.
+    const reasons = await world.db.run(
+      `select facts ->> 'reason' reason from attempts where message_id = $1 order by epoch`,
+      [id],
+    )
+    expect(reasons[0]).toEqual({ reason: 'arm_failed' })
   })
 
   test.each(['arm', 'content'])(
