@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { join, resolve } from 'node:path'
-import { makeFolders, syncFolder } from './folders.ts'
+import { makeFolders, syncFolder, writeDurably } from './folders.ts'
 import { Trouble } from './trouble.ts'
 
 export interface DataFolder {
@@ -34,14 +34,7 @@ export function writePrivately(folder: DataFolder, name: string, text: string): 
   const file = join(folder.path, name)
   const fresh = `${file}.${randomBytes(6).toString('hex')}`
   try {
-    const handle = fs.openSync(fresh, 'wx', 0o600)
-    try {
-      fs.writeSync(handle, text)
-      if (folder.owner !== undefined) fs.fchownSync(handle, folder.owner.uid, folder.owner.gid)
-      fs.fsyncSync(handle)
-    } finally {
-      fs.closeSync(handle)
-    }
+    writeDurably(fresh, text)
     fs.renameSync(fresh, file)
     syncFolder(folder.path)
   } catch (error) {

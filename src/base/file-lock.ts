@@ -1,8 +1,8 @@
 // A lock of the kernel on a file: SQLite's exclusive lock on an empty one, because Node has no flock of its own. It ends with its process whatever ends
 // that, and there is no stale lock to judge.
-import * as fs from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { codeOf, type DataFolder } from './data-folder.ts'
+import { codeOf } from './data-folder.ts'
+import { writeDurably } from './folders.ts'
 import { Trouble } from './trouble.ts'
 
 export interface FileLock {
@@ -10,10 +10,10 @@ export interface FileLock {
 }
 
 /** The lock, or undefined while another has it. It ends with `close`, or with the process. */
-export function tryLock(file: string, folder: DataFolder | undefined): FileLock | undefined {
+export function tryLock(file: string): FileLock | undefined {
   let database: DatabaseSync | undefined
   try {
-    makeEmpty(file, folder)
+    makeEmpty(file)
     database = new DatabaseSync(file, { timeout: 0 })
     database.exec('pragma journal_mode = memory; begin exclusive')
     return database
@@ -28,11 +28,9 @@ export function tryLock(file: string, folder: DataFolder | undefined): FileLock 
   }
 }
 
-function makeEmpty(file: string, folder: DataFolder | undefined): void {
+function makeEmpty(file: string): void {
   try {
-    const handle = fs.openSync(file, 'wx', 0o600)
-    if (folder?.owner !== undefined) fs.fchownSync(handle, folder.owner.uid, folder.owner.gid)
-    fs.closeSync(handle)
+    writeDurably(file, '')
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error
   }

@@ -75,7 +75,7 @@ export function makeMark(
   const node = last?.node ?? randomUUID()
   let known: NodeMark | undefined = last
   let wanted: NodeMark = last ?? { counter: 0, era: 0 }
-  let waiting: { counter: number; era: number; resolve: () => void; reject: (error: unknown) => void }[] = []
+  let waiting: { resolve: () => void; reject: (error: unknown) => void }[] = []
   let writing: Promise<void> | undefined
   let refusing = false
   let heard: (why: MarkNotKept) => void = () => undefined
@@ -107,7 +107,7 @@ export function makeMark(
     if (mark.era > wanted.era || (mark.era === wanted.era && mark.counter > wanted.counter)) wanted = mark
     if (isOnDisk(mark)) return Promise.resolve()
     return new Promise((resolve, reject) => {
-      waiting.push({ ...mark, resolve, reject })
+      waiting.push({ resolve, reject })
       writing ??= pump()
     })
   }

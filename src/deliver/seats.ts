@@ -20,7 +20,7 @@ export function takeSeat(dataDir: string): Seat {
   makeFolder(home, data.owner)
   for (let n = 1; n <= limits.nodesPerFolderMax; n++) {
     const folder = join(home, String(n))
-    const lock = tryLock(`${folder}.lock`, data)
+    const lock = tryLock(`${folder}.lock`)
     if (lock === undefined) continue
     makeFolder(folder, data.owner)
     return { folder, release: () => lock.close() }
@@ -36,7 +36,7 @@ export function takeLeftSeats(dataDir: string, own: Seat): Seat[] {
     for (let n = 1; n <= limits.nodesPerFolderMax; n++) {
       const folder = join(data.path, 'delivery', String(n))
       if (!fs.existsSync(folder)) break
-      const lock = folder === own.folder ? undefined : tryLock(`${folder}.lock`, data)
+      const lock = folder === own.folder ? undefined : tryLock(`${folder}.lock`)
       if (lock !== undefined) left.push({ folder, release: () => lock.close() })
     }
   } catch (error) {

@@ -51,7 +51,7 @@ export async function takeHold(
   const deadline = performance.now() + limits.postgresHoldMs
   for (let round = 0; ; round++) {
     giveUp?.throwIfAborted()
-    const lock = tryLock(join(folder.path, 'postgresql.lock'), folder)
+    const lock = tryLock(join(folder.path, 'postgresql.lock'))
     if (lock !== undefined) return holding(folder, purpose, lock)
     const holder = readHolder(folder, round >= roundsUntilSaid)
     if (holder?.purpose === 'serve' && purpose === 'serve')
@@ -87,7 +87,7 @@ function holding(folder: DataFolder, purpose: Purpose, lock: FileLock): Hold {
     kind: 'holder',
     alsoHold: (place) => {
       if (place.cluster.startsWith(join(folder.path, '/'))) return
-      const second = tryLock(`${place.cluster}.lock`, undefined)
+      const second = tryLock(`${place.cluster}.lock`)
       if (second === undefined)
         throw new Trouble(
           `The database in ${place.cluster} is in use through another data folder: ${folder.path} seems to be a copy of that one`,
