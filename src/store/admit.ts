@@ -5,6 +5,7 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch, BatchFull } from '../base/batch.ts'
 import { watchLoop } from '../base/busy-loop.ts'
 import { commitSomething, mayBlameRows, despiteDeadlocks, sql, sqlState, surelyAborted, type Db } from './database.ts'
+import type { QuotaRow } from './usage.ts'
 
 /** One submission as the statement wants it; `json` is its row, written once, when it is queued. */
 export interface AdmissionRow {
@@ -28,18 +29,9 @@ interface Judgement {
   readonly repeated_hash: string | null
 }
 
-/** Of a workspace, what the batch has charged included. Limits and uses in messages, resets in seconds. */
-interface Quota {
+/** Of a workspace, what the batch has charged included. */
+interface Quota extends QuotaRow {
   readonly at: Date
-  readonly hourly: number | null
-  readonly daily: number | null
-  readonly monthly: number | null
-  readonly hour_used: number
-  readonly day_used: number
-  readonly month_used: number
-  readonly hour_resets: number | null
-  readonly day_resets: number
-  readonly month_resets: number
 }
 
 /** Rows of one workspace that are admitted together or not at all. */

@@ -2,7 +2,7 @@
 import type { WorkspaceId } from '../domain/message.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
-import { isLive, isUnseen, makeRoomIn, noteUseIn, termColumns, type TermRow } from './term.ts'
+import { isLive, makeRoomIn, noteUseIn, standingColumns, termColumns, type StandingRow, type TermRow } from './term.ts'
 
 export interface KeyRow extends TermRow {
   readonly id: string
@@ -12,17 +12,8 @@ export interface KeyRow extends TermRow {
 }
 
 /** All that a request needs to know before its body is read. */
-export interface HolderRow {
-  readonly id: string
-  readonly workspace_id: WorkspaceId
+export interface HolderRow extends StandingRow {
   readonly scopes: readonly string[]
-  readonly blocked: boolean
-  readonly api_sending: boolean
-  readonly upgrade_url: string | null
-  /** Milliseconds until the key expires; null: never. */
-  readonly expires_in_ms: number | null
-  /** Nobody has written down in the last minute that it is used. */
-  readonly unseen: boolean
 }
 
 const keyColumns = `id, name, prefix, scopes, ${termColumns}`
@@ -30,9 +21,7 @@ const keyColumns = `id, name, prefix, scopes, ${termColumns}`
 // The one statement that names no workspace: the secret says which it is.
 const holder = sql(
   'key-holder',
-  `select k.id, k.workspace_id, k.scopes, w.status = 'blocked' blocked, p.api_sending, p.upgrade_url,
-          (extract(epoch from k.expires_at - app_now()) * 1000)::float8 expires_in_ms,
-          ${isUnseen('k')} unseen
+  `select k.scopes, ${standingColumns('k')}
      from api_keys k join workspaces w on w.id = k.workspace_id join plans p on p.name = w.plan
     where k.secret_hash = $1 and ${isLive('k')}`,
 )

@@ -2,7 +2,7 @@
 import type { WorkspaceId } from '../domain/message.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
-import { isLive, isUnseen, makeRoomIn, noteUseIn, termColumns, type TermRow } from './term.ts'
+import { isLive, makeRoomIn, noteUseIn, standingColumns, termColumns, type StandingRow, type TermRow } from './term.ts'
 
 export interface CredentialRow extends TermRow {
   readonly id: string
@@ -11,17 +11,8 @@ export interface CredentialRow extends TermRow {
 }
 
 /** All that a session needs to know about its user. */
-export interface SubmitterRow {
-  readonly id: string
-  readonly workspace_id: WorkspaceId
+export interface SubmitterRow extends StandingRow {
   readonly password_hash: Buffer
-  readonly blocked: boolean
-  readonly api_sending: boolean
-  readonly upgrade_url: string | null
-  /** Milliseconds until it expires; null: never. */
-  readonly expires_in_ms: number | null
-  /** Nobody has written down in the last minute that it is used. */
-  readonly unseen: boolean
 }
 
 const columns = `id, name, username, ${termColumns}`
@@ -29,9 +20,7 @@ const columns = `id, name, username, ${termColumns}`
 // The one statement that names no workspace: the username says which it is.
 const submitter = sql(
   'submitter',
-  `select c.id, c.workspace_id, c.password_hash, w.status = 'blocked' blocked, p.api_sending, p.upgrade_url,
-          (extract(epoch from c.expires_at - app_now()) * 1000)::float8 expires_in_ms,
-          ${isUnseen('c')} unseen
+  `select c.password_hash, ${standingColumns('c')}
      from smtp_credentials c join workspaces w on w.id = c.workspace_id join plans p on p.name = w.plan
     where c.username = $1 and ${isLive('c')}`,
 )

@@ -1,5 +1,6 @@
 // From when to when an API key or an SMTP credential is good, and what is known of its use: both tables have these columns, and what follows from them is
 // the same for both.
+import type { WorkspaceId } from '../domain/message.ts'
 
 export interface TermRow {
   readonly created_at: Date
@@ -20,7 +21,24 @@ export const isLive = (row: string): string =>
   `${row}.revoked_at is null and (${row}.expires_at is null or ${row}.expires_at > app_now())`
 
 /** Nobody has written down in the last minute that it is used. */
-export const isUnseen = (row: string): string => `coalesce(${row}.last_used_at < app_now() - interval '1 minute', true)`
+const isUnseen = (row: string): string => `coalesce(${row}.last_used_at < app_now() - interval '1 minute', true)`
+
+/** Whose it is, and whether they may send with it now. */
+export interface StandingRow {
+  readonly id: string
+  readonly workspace_id: WorkspaceId
+  readonly blocked: boolean
+  readonly api_sending: boolean
+  readonly upgrade_url: string | null
+  /** Milliseconds until it expires; null: never. */
+  readonly expires_in_ms: number | null
+  readonly unseen: boolean
+}
+
+/** Beside its workspace `w` and the plan `p`. */
+export const standingColumns = (row: string): string =>
+  `${row}.id, ${row}.workspace_id, w.status = 'blocked' blocked, p.api_sending, p.upgrade_url,
+          (extract(epoch from ${row}.expires_at - app_now()) * 1000)::float8 expires_in_ms, ${isUnseen(row)} unseen`
 
 type Table = 'api_keys' | 'smtp_credentials'
 

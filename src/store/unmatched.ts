@@ -27,14 +27,9 @@ export interface NewUnmatched {
   readonly content: Buffer
 }
 
-export interface Unmatched {
+export interface Unmatched extends Omit<NewUnmatched, 'content'> {
   readonly id: string
   readonly receivedAt: Date
-  readonly reason: UnmatchedReason
-  readonly source: string
-  readonly sender: string
-  readonly addressee: string
-  readonly facts: object
   readonly sizeBytes: number
 }
 

@@ -5,10 +5,8 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { inBites } from './bites.ts'
 import { sql, type Db } from './database.ts'
 
-export interface WindowsRow {
-  readonly plan: string
-  readonly api_sending: boolean
-  readonly upgrade_url: string | null
+/** The windows of a workspace. Limits (null: none) and uses in messages, resets in seconds. */
+export interface QuotaRow {
   readonly hourly: number | null
   readonly daily: number | null
   readonly monthly: number | null
@@ -19,6 +17,12 @@ export interface WindowsRow {
   readonly hour_resets: number | null
   readonly day_resets: number
   readonly month_resets: number
+}
+
+export interface WindowsRow extends QuotaRow {
+  readonly plan: string
+  readonly api_sending: boolean
+  readonly upgrade_url: string | null
   readonly stopped_since: Date | null
 }
 

@@ -2,30 +2,18 @@
 // along (workspace_id, recipient_key, id) where one recipient is asked for. What has no index (state, mailbox, words) is looked for among a
 // bounded number of messages and bytes per page; the cursor then says how far it came.
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
-import type {
-  DeliveryStatus,
-  MailboxId,
-  MessageId,
-  MessageSource,
-  MessageStatus,
-  WorkspaceId,
-} from '../../domain/message.ts'
+import type { MailboxId, MessageId, MessageSource, MessageStatus, WorkspaceId } from '../../domain/message.ts'
+import type { MessageRecord } from '../../domain/submission.ts'
 import { limits } from '../../config.ts'
 import { inAnyCase, sql, type Db } from '../database.ts'
 import { greatestId, leastId } from '../message-id.ts'
 import { cutPage } from '../page.ts'
 
-export interface MessageListRow {
-  readonly id: MessageId
-  readonly mailboxId: MailboxId
-  readonly status: MessageStatus
-  readonly deliveryStatus: DeliveryStatus
-  readonly sender: string
-  readonly recipient: string
-  readonly subject: string
+export interface MessageListRow extends Pick<
+  MessageRecord,
+  'id' | 'mailboxId' | 'status' | 'deliveryStatus' | 'sender' | 'recipient' | 'subject' | 'errorMessage' | 'createdAt'
+> {
   readonly source: MessageSource
-  readonly errorMessage?: string
-  readonly createdAt: Date
   readonly finishedAt?: Date
 }
 
