@@ -1,14 +1,12 @@
 // For somebody new: the first message in under a minute, with nothing but a copy and a paste.
-import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
 import { NoSender, type Sender } from '../sender.tsx'
 import type { ApiKeyCreated } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
-import { CopyLine, Snippet } from '../ui/copy.tsx'
+import { CopyLine, Snippets } from '../ui/copy.tsx'
 import { FormMistake } from '../ui/field.tsx'
 import { Card } from '../ui/page.tsx'
-import { Tabs } from '../ui/tabs.tsx'
 
 const recipient = 'delivered@simulator.posthorn.test'
 
@@ -67,23 +65,8 @@ export function FirstMessage({
 
 /** Ways to send, to copy. */
 export function SendSnippets({ apiKey, mailboxId }: { readonly apiKey: string; readonly mailboxId: string }) {
-  const [language, setLanguage] = useState<keyof typeof snippets>('curl')
-  const snippets = {
-    curl: curl(apiKey, mailboxId),
-    Node: node(apiKey, mailboxId),
-    Python: python(apiKey, mailboxId),
-  }
-  return (
-    <div className="grid gap-2">
-      <Tabs
-        label="Language"
-        names={Object.keys(snippets) as (keyof typeof snippets)[]}
-        chosen={language}
-        choose={setLanguage}
-      />
-      <Snippet text={snippets[language]} label={language} />
-    </div>
-  )
+  const texts = { curl: curl(apiKey, mailboxId), Node: node(apiKey, mailboxId), Python: python(apiKey, mailboxId) }
+  return <Snippets texts={texts} />
 }
 
 const url = () => `${location.origin}/api/v1/send`

@@ -2,6 +2,7 @@
 import { Check, Copy as CopyIcon } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { IconButton } from './button.tsx'
+import { Tabs } from './tabs.tsx'
 
 function useCopied(): readonly [state: 'copied' | 'failed' | undefined, copy: (text: string) => void] {
   const [state, setState] = useState<'copied' | 'failed'>()
@@ -96,5 +97,17 @@ export function Snippet({ text, label }: { readonly text: string; readonly label
         <CopyButton text={text} label={`Copy ${label}`} />
       </div>
     </figure>
+  )
+}
+
+/** The same in several languages, the first of which is shown first. */
+export function Snippets<Language extends string>({ texts }: { readonly texts: Readonly<Record<Language, string>> }) {
+  const languages = Object.keys(texts) as Language[]
+  const [chosen, choose] = useState(languages[0] as Language)
+  return (
+    <div className="grid gap-2">
+      <Tabs label="Language" names={languages} chosen={chosen} choose={choose} />
+      <Snippet text={texts[chosen]} label={chosen} />
+    </div>
   )
 }
