@@ -4,7 +4,7 @@ import { ok, status } from '../../test/world/webhook-receiver.ts'
 import { eventId } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { readWebhooksOfMessage } from '../store/views/message-webhooks.ts'
-import { anywhere, receiver, sequences, vault, world } from './sender.test-kit.ts'
+import { anywhere, customerThere, sequences, vault, world } from './sender.test-kit.ts'
 import { makeWebhookDesk } from './webhooks.ts'
 
 const audited = (workspace: WorkspaceId, action: string) =>
@@ -14,8 +14,7 @@ const audited = (workspace: WorkspaceId, action: string) =>
   ])
 
 test('the story of a message tells each post of its events, and when the next is due', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.answer = status(503)
   const node = await world.started({ timeScale: 1 })
   const [id = ''] = await world.admit(shop)
@@ -56,8 +55,7 @@ test('the story of a message tells each post of its events, and when the next is
 })
 
 test('what the filter does not want, or a disabled endpoint, is kept, and sent on request: same id, same bytes, eight new tries', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url, ['message.sent'])
+  const { there, shop } = await customerThere(['message.sent'])
   there.secrets.push(shop.secret)
   await world.started()
   const [id = ''] = await world.admit(shop)
@@ -129,8 +127,7 @@ test('what the filter does not want, or a disabled endpoint, is kept, and sent o
 })
 
 test('what is sent again of a time is what the filter wants: an outage does not end in a flood of what nobody asked for', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url, ['message.failed'])
+  const { there, shop } = await customerThere(['message.failed'])
   const [id = ''] = await world.admit(shop)
   await world.event(shop, id, 2, 'message.failed')
   await world.db.run('delete from webhook_queue')
@@ -151,8 +148,7 @@ test('what is sent again of a time is what the filter wants: an outage does not 
 })
 
 test('what waits for its next try waits no more while the endpoint is disabled, in the log and in the story of the message', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.answer = status(500)
   const node = await world.started({ timeScale: 1 })
   const [id = ''] = await world.admit(shop)
@@ -179,8 +175,7 @@ test('what waits for its next try waits no more while the endpoint is disabled, 
 test('a rotation while events flow: every one proves a secret that its receiver knows', async () => {
   // In real time: a busy machine may take longer than a scaled day.
   const desk = makeWebhookDesk({ db: world.db, vault, targets: anywhere, timeScale: 1 })
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.secrets.push(shop.secret)
   await world.started()
   const flow = async (many: number) => {
@@ -217,8 +212,7 @@ test('a rotation while events flow: every one proves a secret that its receiver 
 })
 
 test('a test event is posted whatever the filter says, and not more often than once a second', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url, ['message.failed'])
+  const { there, shop } = await customerThere(['message.failed'])
   await world.started()
   const asked = await world.desk.test(shop.workspaceId, 'operator:test')
   const [one] = await there.count(1)

@@ -5,12 +5,11 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { makeKnownEndpoints } from './known-endpoints.ts'
-import { anywhere, hanging, leased, receiver, sequences, vault, world } from './sender.test-kit.ts'
+import { anywhere, customerThere, hanging, leased, receiver, sequences, vault, world } from './sender.test-kit.ts'
 import { makeWebhookDesk } from './webhooks.ts'
 
 test('an endpoint that is disabled behind a claim gets nothing of it, and no try is counted', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   const db = world.anotherNode()
   let claims = 0
   await world.started({
@@ -84,8 +83,7 @@ test('an endpoint whose last change a failover has lost is not remembered as it 
 })
 
 test('an endpoint that answers 410 to the last try of an event is disabled; the operator reads it in the log', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.answer = status(410)
   await world.started()
   await world.admit(shop)
@@ -106,8 +104,7 @@ test('an endpoint that answers 410 to the last try of an event is disabled; the 
 })
 
 test('what a disabled endpoint left in the queue goes in one walk after the other, with no rest between them', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   await world.admit(shop, 10 * limits.webhookShareFirst)
   await world.desk.disable(shop.workspaceId, 'operator:test')
   // One that rests for longer than this test may take.
@@ -117,8 +114,7 @@ test('what a disabled endpoint left in the queue goes in one walk after the othe
 })
 
 test('after 120 hours without one success an endpoint is disabled; a success before that starts anew', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.answer = status(500)
   const node = await world.started({ timeScale: 1 })
   const failingFor = (hours: number) =>
@@ -161,8 +157,7 @@ test('after 120 hours without one success an endpoint is disabled; a success bef
 })
 
 test('the time in which nobody posted is no time without a success: a start after weeks disables no endpoint at its first failure', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.answer = status(500)
   const shown = () => world.desk.show(shop.workspaceId)
   const failing = () =>

@@ -156,6 +156,12 @@ export async function receiver(): Promise<WebhookReceiver> {
   return made
 }
 
+/** A receiver, and a customer whose endpoint it is. */
+export async function customerThere(events?: readonly string[]) {
+  const there = await receiver()
+  return { there, shop: await world.customer(there.url, events) }
+}
+
 /** Its first request waits for an answer until `open`. */
 export function hanging(there: WebhookReceiver): { open: () => void } {
   const first = { open: (): void => undefined }

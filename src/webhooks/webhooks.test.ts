@@ -8,11 +8,20 @@ import { eventId } from '../domain/event.ts'
 import type { MessageId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { reapWebhooks } from '../store/webhooks.ts'
-import { anywhere, faults, hanging, leased, receiver, scale, sequences, world } from './sender.test-kit.ts'
+import {
+  anywhere,
+  customerThere,
+  faults,
+  hanging,
+  leased,
+  receiver,
+  scale,
+  sequences,
+  world,
+} from './sender.test-kit.ts'
 
 test('a try is signed with the time of the database: a node whose clock is wrong is not refused as stale', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.secrets.push(shop.secret)
   await world.setClock('2031-01-01T00:00:00Z')
   try {
@@ -33,8 +42,7 @@ describe('events from while the clock was ahead are not told only when that time
   afterEach(() => world.setClock())
 
   test('where the clock is set back under a sender that runs', async () => {
-    const there = await receiver()
-    const shop = await world.customer(there.url)
+    const { there, shop } = await customerThere()
     await ahead()
     // One that has no slot for it, for as long as the clock is ahead.
     const { db } = world
@@ -55,8 +63,7 @@ describe('events from while the clock was ahead are not told only when that time
   })
 
   test('where it is set back before the sender starts', async () => {
-    const there = await receiver()
-    const shop = await world.customer(there.url)
+    const { there, shop } = await customerThere()
     await ahead()
     await world.admit(shop)
     await world.setClock()
@@ -66,8 +73,7 @@ describe('events from while the clock was ahead are not told only when that time
 })
 
 test('an accepted message is told: body, headers and signature as the specification says', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.secrets.push(shop.secret)
   await world.started()
   const [id = ''] = await world.admit(shop, 1, { subject: 'Zoë / \u2028 🎺', metadata: { order: '1042' } })
@@ -104,8 +110,7 @@ test('an accepted message is told: body, headers and signature as the specificat
 })
 
 test('what comes into sight long after it was due is told, although most walks begin behind it', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   await world.admit(shop)
   await world.db.run(
     `update webhook_queue set due_at = app_now() - interval '1 hour', lease_until = app_now() + interval '1 hour', lease_owner = $1`,
@@ -130,8 +135,7 @@ test('what comes into sight long after it was due is told, although most walks b
 })
 
 test('eight tries on the ladder, to the attempt; same id, same bytes, each with a signature and a time of its own', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   there.secrets.push(shop.secret)
   there.answer = status(500)
   await world.started()
@@ -157,8 +161,7 @@ test('eight tries on the ladder, to the attempt; same id, same bytes, each with 
 
 describe('order', () => {
   test('events of one message come in the order of their sequence, however they were claimed', async () => {
-    const there = await receiver()
-    const shop = await world.customer(there.url)
+    const { there, shop } = await customerThere()
     const ids = await world.admit(shop, 20)
     for (const sequence of [2, 3, 4]) for (const id of ids) await world.event(shop, id, sequence)
     // Slow and uneven, so that only the order of posting can make the order of arrival.
@@ -173,8 +176,7 @@ describe('order', () => {
   })
 
   test('an event does not wait for an earlier one that waits for a retry', async () => {
-    const there = await receiver()
-    const shop = await world.customer(there.url)
+    const { there, shop } = await customerThere()
     const slow = await world.started({ timeScale: 1 })
     there.answer = (one, response) => (one.event.data.sequence === 1 ? status(503)(one, response) : ok(one, response))
     const [id = ''] = await world.admit(shop)
@@ -188,8 +190,7 @@ describe('order', () => {
 
 describe('a worker that dies', () => {
   test('between claim and request, during it and before the result: at most eight requests, and the event is not lost', async () => {
-    const there = await receiver()
-    const shop = await world.customer(there.url)
+    const { there, shop } = await customerThere()
     // Of a node that is killed only its lease stays: a claim whose sender is cut from the database at this moment.
     await world.admit(shop)
     for (let death = 1; death <= 3; death++) {
@@ -223,8 +224,7 @@ describe('a worker that dies', () => {
   })
 
   test('a shutdown gives back what was not asked yet, and the next node posts it', async () => {
-    const there = await receiver()
-    const shop = await world.customer(there.url)
+    const { there, shop } = await customerThere()
     let open: (() => void) | undefined
     there.answer = (one, response) => {
       open ??= () => ok(one, response)
@@ -250,8 +250,7 @@ describe('a worker that dies', () => {
 })
 
 test('what waits for its answer longer than a lease is nobody else’s meanwhile: one request', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   const go = Promise.withResolvers<void>()
   there.answer = (one, response) => void go.promise.then(() => ok(one, response))
   const leaseMs = 3_000
@@ -271,8 +270,7 @@ test('what waits for its answer longer than a lease is nobody else’s meanwhile
 })
 
 test('what goes wrong on our side takes one of the eight tries, too: nothing is claimed for ever', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   await world.db.run(`update webhook_endpoints set secret_sealed = '\\x00' where workspace_id = $1`, [shop.workspaceId])
   await world.started()
   await world.admit(shop)
@@ -283,8 +281,7 @@ test('what goes wrong on our side takes one of the eight tries, too: nothing is 
 })
 
 test('a lack of our own takes none of the eight tries and is no failure of the endpoint, however long; what waited comes once, and in its order', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   let isOutOfFiles = true
   let asked = 0
   const find: typeof anywhere.find = (host) => {
@@ -313,8 +310,7 @@ test('a lack of our own takes none of the eight tries and is no failure of the e
 })
 
 test('an event is not posted before an earlier one that could not be asked, as long as that waits to be given back', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   let asked = 0
   const find: typeof anywhere.find = (host) =>
     asked++ === 0 ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' })) : anywhere.find(host)
@@ -406,8 +402,7 @@ test('an event whose giving back got no answer, and that was claimed again meanw
 })
 
 test('a database that is away between claim and request takes no try, either', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   const db = world.anotherNode()
   let away = 2
   const rows: Db['rows'] = (statement, values) =>
@@ -497,8 +492,7 @@ test("a sender that is cut off from the database for longer than its lease posts
 })
 
 test('what a receiver has answered is written down when the database answers again, and the event is not posted again for it', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   const db = world.anotherNode()
   let refusals = 0
   const away: Db = {
@@ -516,8 +510,7 @@ test('what a receiver has answered is written down when the database answers aga
 })
 
 test('what retention has taken away meanwhile leaves the queue, and is not claimed for ever', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   const [id = ''] = await world.admit(shop)
   await world.db.run('delete from events where message_id = $1', [id])
   await world.started()
@@ -567,8 +560,7 @@ test('connections are kept for one workspace alone, also where two have the same
 })
 
 test('an event reaches the receiver soon, and an idle sender asks the database seldom', async () => {
-  const there = await receiver()
-  const shop = await world.customer(there.url)
+  const { there, shop } = await customerThere()
   await world.started({ timeScale: 1 })
   const late: number[] = []
   for (let turn = 0; turn < 20; turn++) {
@@ -585,8 +577,7 @@ survivesItsLife(
   'webhooks',
   () => Promise.resolve(world.senderNode()),
   async (_, withinMs) => {
-    const there = await receiver()
-    const shop = await world.customer(there.url)
+    const { there, shop } = await customerThere()
     await world.admit(shop)
     await there.count(1, withinMs)
     await world.emptied(shop)
