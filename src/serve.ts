@@ -233,5 +233,8 @@ async function prepareDatabase(connection: Connection, log: Log): Promise<void> 
   if (unfit !== undefined) throw new Trouble(unfit)
   for (const warning of await over(connection, warningsAbout)) warn(log, 'database', warning)
   const { migrate } = await import('./store/migrate.ts') // only now: the migrator is not needed afterwards
-  await migrate(connection)
+  await migrate(connection, (words) => {
+    log.warned('migration', words)
+    say(2, `posthorn: ${words}\n`)
+  })
 }

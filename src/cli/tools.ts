@@ -63,7 +63,7 @@ const [answerMs, waitMs] = [60_000, limits.databasePatientWaitMs]
 
 export async function withTools(settings: Settings, work: (tools: Tools) => Promise<void>): Promise<void> {
   await withConnection(settings, async (connection) => {
-    const { version } = await migrate(connection)
+    const { version } = await migrate(connection, (words) => void process.stderr.write(`posthorn: ${words}\n`))
     const db = openDatabase(connection, { name: 'posthorn command', connectionsMax: 2, answerMs, waitMs })
     try {
       const vault = await openVault(installationKeys(settings), db)

@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { startCluster } from '../../test/world/postgres-cluster.ts'
 import { emptyDatabase } from '../../test/world/postgres.ts'
 import { over, type Db } from './database.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
@@ -127,7 +128,7 @@ test('a migration that needs a table which a backup reads holds up nobody behind
   const pause = async (): Promise<void> => {
     if (hasRead) await backup.query('commit')
   }
-  const migrated = migrate(world.connection, pause, 10_000)
+  const migrated = migrate(world.connection, () => undefined, pause, 10_000)
   await untilAsked(world.db, 'AccessExclusiveLock')
   await sender.query('select from idempotency_keys limit 1') // would wait behind it until the backup ends
   hasRead = true
@@ -146,11 +147,16 @@ test('a migration that never gets its table gives up with the reason, and has ch
     pauses += 1
     return backup.query('select')
   }
-  await expect(migrate(world.connection, pause, 3)).rejects.toMatchObject({
+  await backup.query(`set application_name = 'psql'`)
+  const told: string[] = []
+  await expect(migrate(world.connection, (words) => void told.push(words), pause, 3)).rejects.toMatchObject({
     name: 'Trouble',
     message: expect.stringMatching(/cannot be migrated now: .*a backup.*Nothing is changed/) as string,
   })
   expect(pauses).toBe(2) // three tries
+  expect(told).toEqual([
+    expect.stringMatching(/is in use .*longest of all by process \d+ of \S+, psql\. It is tried again/),
+  ])
   await backup.query('commit')
   expect(await world.value(`select to_regclass('idempotency_keys_age')::text`)).toBe('idempotency_keys_age')
   await world.close()
@@ -173,6 +179,24 @@ test('a signal that ends the start, or a server that goes, in the middle of a mi
   await refused
   await backup.query('commit')
   await world.close()
+})
+
+test('a migration whose commit waits for a synchronous standby says for whom, and is made when that is back', async () => {
+  const cluster = await startCluster()
+  try {
+    await cluster.waitsFor('away')
+    const { host, port } = cluster.primary
+    let heard: (words: string) => void = () => undefined
+    const told = new Promise<string>((resolve) => (heard = resolve))
+    const url = `postgres://postgres@localhost/postgres?host=${host}&port=${port}`
+    const migrated = migrate({ url }, (words) => heard(words))
+    expect(await told).toMatch(/^the migration waits, .*synchronous_standby_names is away.*none is connected/)
+    await cluster.waitsFor('')
+    expect((await migrated).version).toMatch(/^\d{4}-/)
+  } finally {
+    await cluster.waitsFor('')
+    await cluster.remove()
+  }
 })
 
 async function untilAsked(db: Db, mode: string): Promise<void> {

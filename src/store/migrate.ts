@@ -9,7 +9,7 @@ import { limits } from '../config.ts'
 import { linesOf, serverOf, type Connection } from './connection.ts'
 import { isDatabaseAway, over, sqlState } from './database.ts'
 import { awayWords } from './database-away.ts'
-import { whyUnfit } from './server-facts.ts'
+import { oldestUser, whyCommitsWait, whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
@@ -20,9 +20,13 @@ export const releaseMigrations = async (): Promise<string[]> =>
     .map((name) => name.slice(0, -'.sql'.length))
     .sort()
 
-/** Returns the version that the database has now: the name of the newest migration. */
+/**
+ * Returns the version that the database has now: the name of the newest migration. `tell` hears for whom it waits, once each: whoever starts it has nothing else
+ * to look at.
+ */
 export async function migrate(
   connection: Connection,
+  tell: (words: string) => void = () => undefined,
   pause: (ms: number) => Promise<unknown> = wait,
   triesMax: number = limits.migrationTriesMax,
 ): Promise<{ version: string }> {
@@ -39,10 +43,12 @@ export async function migrate(
   })
   try {
     const names = await releaseMigrations()
-    let error = await bringUp(pool, names, connection)
+    const attempt = () => tellingOfStandby(connection, tell, () => bringUp(pool, names, connection))
+    let error = await attempt()
+    if (isBusy(error)) tell(await whoIsBusy(connection))
     for (let tries = 1; isBusy(error) && tries < triesMax; tries += 1) {
       await pause(limits.migrationPauseMs)
-      error = await bringUp(pool, names, connection)
+      error = await attempt()
     }
     if (isBusy(error))
       throw new Trouble(
@@ -71,7 +77,7 @@ export async function migrate(
       throw new Error('a migration failed; the database is unchanged', { cause: error })
     }
     // A backup may hold them up: then housekeeping makes them, and nobody waits behind us meanwhile.
-    await pool.query('select partitions_ahead_1()')
+    await tellingOfStandby(connection, tell, () => pool.query('select partitions_ahead_1()'))
     return { version: names.at(-1) ?? '' }
   } finally {
     await ended(pool.end())
@@ -96,6 +102,29 @@ async function bringUp(pool: Pool, names: readonly string[], connection: Connect
     names.map(async (name) => [name, await readFile(new URL(`${name}.sql`, folder), 'utf8')] as const),
   )
   return migrateToLatest(pool, texts)
+}
+
+/** A commit that waits for a standby ends when that is back, however long it takes: given up, it would be made all the same, by nobody. */
+async function tellingOfStandby<T>(
+  connection: Connection,
+  tell: (words: string) => void,
+  work: () => Promise<T>,
+): Promise<T> {
+  let told = false
+  const look = async (): Promise<void> => {
+    const why = await over(connection, whyCommitsWait)
+    if (why === undefined || told) return
+    told = true
+    tell(`the migration waits, and goes on by itself: ${why}`)
+  }
+  const looks = setInterval(() => void look().catch(() => undefined), limits.commitsWaitMs)
+  return work().finally(() => clearInterval(looks))
+}
+
+async function whoIsBusy(connection: Connection): Promise<string> {
+  const oldest = await over(connection, oldestUser).catch(() => undefined)
+  const who = oldest === undefined ? '' : `; longest of all by ${oldest}`
+  return `a table that the migration must change is in use (a backup, or a transaction that was left open), or another node is migrating${who}. It is tried again for a minute`
 }
 
 /** The migrations that the database has, oldest first; none where something else is found before our tables (`whyUnfit` tells). */

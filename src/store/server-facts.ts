@@ -251,6 +251,18 @@ export async function whoLocksUsOut(
   return holder
 }
 
+/** Who has used a table of this database for longest, and does yet, be it only by not ending its transaction. */
+export async function oldestUser(db: Db): Promise<string | undefined> {
+  const [oldest] = await db.run<{ whose: string }>(
+    `select format('process %s of %s, %s', a.pid, a.usename, coalesce(nullif(a.application_name, ''), a.state, 'hidden')) whose
+       from pg_locks l join pg_stat_activity a on a.pid = l.pid
+      where l.granted and l.locktype = 'relation' and l.relation >= 16384 and l.pid <> pg_backend_pid()
+        and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
+      order by a.xact_start limit 1`,
+  )
+  return oldest?.whose
+}
+
 /**
  * Whether the disk of the database takes some megabytes, which those who accept ask for without a word beforehand. Nothing is kept: what does not fit
  * into the memory of a query goes to a file of its own, which ends with it.
