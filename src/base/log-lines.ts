@@ -14,7 +14,7 @@ const blockCharacters = 8_192
 const everyMs = 1_000
 
 /** What a pipe takes as a whole or not at all (PIPE_BUF of Linux): of more it may take a part, and the other process of the service write between. */
-const wholeOctets = 4_096
+export const wholeOctets = 4_096
 
 /** How many octets are written at once: whole lines, and of a longer one all. */
 function wholeLines(left: Buffer): number {

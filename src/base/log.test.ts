@@ -35,6 +35,28 @@ describe('the log', () => {
     for (const line of lines) expect(new Date(String(line['time'])).getTime()).toBeGreaterThan(Date.now() - 60_000)
   })
 
+  test('a fault whose causes say much is a line that a pipe takes as a whole, and its first words stand in it', async () => {
+    const chain = `let error; for (let n = 0; n < 8; n++) error = new Error(n + ' of €\\u0085'.repeat(2_000), { cause: error })`
+    const [fault, small] = await linesOf(
+      `${chain}; log.fault('much', error); log.fault('little', new Error('x', { cause: new Error('y') }))`,
+    )
+    expect(Math.max(...raw.split('\n').map((line) => Buffer.byteLength(line)))).toBeLessThan(4_096)
+    expect(fault).toMatchObject({
+      what: 'much',
+      error: {
+        message: expect.stringMatching(/^7 of €/) as string,
+        cause: { message: expect.stringMatching(/^6 of €/) as string },
+      } as object,
+    })
+    expect(small).toMatchObject({
+      error: {
+        message: 'x',
+        stack: expect.stringMatching(/x\n/) as string,
+        cause: { stack: expect.stringMatching(/y\n/) as string },
+      } as object,
+    })
+  })
+
   test('holds nothing that a terminal obeys, whoever wrote it, and says the same to its collector', async () => {
     const words = '\u009b2J\u009d0;title\u0007 \u007f \u202e \u2066 \u0085 grün €'
     const text = JSON.stringify(words).replace(

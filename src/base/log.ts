@@ -3,7 +3,7 @@
 // history is not here but in PostgreSQL, where customers see it.
 import pino from 'pino'
 import { limits } from '../config.ts'
-import { lines } from './log-lines.ts'
+import { lines, wholeOctets } from './log-lines.ts'
 import { escapedJson } from './terminal-controls.ts'
 
 export type Facts = Readonly<Record<string, string | number | boolean | undefined>>
@@ -53,7 +53,7 @@ export function makeLog(level: string): Log {
       const described = describe(error)
       const again = sparing(`${what} ${described.message}`)
       if (again === undefined) return
-      out.error({ what, ...facts, ...again, error: described }, 'fault')
+      out.error(whole({ what, ...facts, ...again }, error, described), 'fault')
       destination.flush()
     },
   }
@@ -83,14 +83,47 @@ function spare(): (alike: string) => { readonly unwritten?: number } | undefined
 /** A chain of causes may be a ring. */
 const causesMax = 5
 
-/** Message, kind and causes of an error, and its stack: for the log, never for a caller. */
-function describe(error: unknown, depth = 0): { readonly message: string; readonly [more: string]: unknown } {
-  if (!(error instanceof Error)) return { message: String(error) }
+interface Described {
+  readonly message: string
+  readonly [more: string]: unknown
+}
+
+/** Message, kind and causes of an error, and its stack: for the log, never for a caller. `most`: characters of each text. */
+function describe(error: unknown, most: Cut = uncut, depth = 0): Described {
+  if (!(error instanceof Error)) return { message: shortened(String(error), most.message) }
   const code = (error as { code?: unknown }).code
   return {
-    message: error.message,
+    message: shortened(error.message, most.message),
     ...(typeof code === 'string' && { code }),
-    stack: error.stack,
-    ...(error.cause !== undefined && depth < causesMax && { cause: describe(error.cause, depth + 1) }),
+    ...(most.stack > 0 && { stack: error.stack?.slice(0, most.stack) }),
+    ...(error.cause !== undefined && depth < causesMax && { cause: describe(error.cause, most, depth + 1) }),
   }
+}
+
+interface Cut {
+  readonly message: number
+  readonly stack: number
+}
+const uncut: Cut = { message: Infinity, stack: Infinity }
+/** Stacks go first: the words say most. */
+const cuts: readonly Cut[] = [
+  { message: 1_000, stack: 400 },
+  { message: 400, stack: 0 },
+  { message: 60, stack: 0 },
+]
+
+const shortened = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}...` : text)
+
+/** Level, time and event, which stand in each line, too. */
+const aroundOctets = 100
+
+/** As much of the error as one line holds that no line of the other process can tear. */
+function whole(facts: Facts, error: unknown, described: Described): object {
+  const fits = (all: object) => Buffer.byteLength(escapedJson(JSON.stringify(all))) <= wholeOctets - aroundOctets
+  let all = { ...facts, error: described }
+  for (const most of cuts) {
+    if (fits(all)) break
+    all = { ...facts, error: describe(error, most) }
+  }
+  return all
 }
