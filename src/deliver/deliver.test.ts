@@ -1051,11 +1051,12 @@ const isOver = (until: unknown) =>
 
 /** After an outage: what is armed and nobody's is left alone for so long, while others are delivered. */
 async function waitsItsLease(sender: Sender, orphan: MessageId, leastMs: number): Promise<void> {
-  const healed = performance.now()
+  const healed = Date.now()
   await becomes(await one(sender, 'ok'), 'sent')
-  expect(await statusOf(orphan)).toBe('sending')
   await becomes(orphan, 'delivery_unknown', patienceMs)
-  expect(performance.now() - healed).toBeGreaterThan(leastMs)
+  // Not by when it is seen here: on a busy machine a mail may take longer to be sent than a lease lasts.
+  const ended = await world.value<Date>('select finished_at from messages where id = $1', [orphan])
+  expect(ended.getTime() - healed).toBeGreaterThan(leastMs)
 }
 
 test('what a relay that was away for a moment has put off goes when it is there again, and not at its next try; and no try is lost by it', async () => {
