@@ -19,12 +19,12 @@ test('a claim that was locked for a moment is still ours, and one that somebody 
   const claimed = claims.map((claim) => ({ ...claim, claimedAt: new Date() }) as Claimed)
   const flights = new Map(claimed.map((claim) => [claimName(claim), flightOf(claim, performance.now(), leaseMs)]))
   const [locked, taken, free] = [...flights.values()]
-  const asked: unknown[] = []
+  const asked: (readonly string[])[] = []
   const waited: string[] = []
   const leaseDb: Db = {
     ...world.db,
     rows: (statement, values) => {
-      if (statement.name === 'heartbeat') asked.push(values?.[0])
+      if (statement.name === 'heartbeat') asked.push(values?.[0] as string[])
       return world.db.rows(statement, values)
     },
   }
@@ -60,9 +60,7 @@ test('a claim that was locked for a moment is still ours, and one that somebody 
   ])
   expect(waited).toEqual(['heartbeat-waiting', 'heartbeat-waiting'])
   await beat()
-  expect(asked.at(-1)).toEqual(
-    [locked, free].map((flight) => flight?.claimed.id).toSorted((one = '', other = '') => (one < other ? -1 : 1)),
-  )
+  expect(new Set(asked.at(-1))).toEqual(new Set([locked, free].map((flight) => flight?.claimed.id)))
   // Whoever has waited once waits the next time, too.
   await heldUp(free)
   expect(faults).toEqual([])

@@ -487,8 +487,10 @@ describe('the operator decides', () => {
     expect(await recorder.finish(endingOf(unarmed as Armable))).toBe(false)
     expect(await statusOf(unarmed?.id as string)).toBe(unknown)
     expect(await reasons()).toEqual(['fence behind'])
+    await world.db.run(`select stop_delivery_1('drain', 'test', null)`)
     await liftFence(world.db)
-    expect(await reasons()).toEqual([])
+    // Whoever drains has said so for another reason.
+    expect(await reasons()).toEqual(['drain test'])
   })
 
   test('in bites, however many there are', async () => {
