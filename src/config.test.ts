@@ -345,6 +345,12 @@ test.each([1024, 1280, 1536])(
   },
 )
 
+test('below 1 GB large mails are delivered one at a time, whoever they are of', () => {
+  const { contentInFlightBytesMax, contentOfWorkspaceBytesMax } = heldAtOnce(512 * mebibyte)
+  const large = Math.min(limits.attachmentsBytesMax, contentOfWorkspaceBytesMax) // as it counts (src/deliver/room.ts)
+  expect(2 * large).toBeGreaterThan(contentInFlightBytesMax)
+})
+
 describe('secrets', () => {
   const secrets = Object.entries(settingTable).filter(([, entry]) => 'secret' in entry)
 

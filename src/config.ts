@@ -381,10 +381,10 @@ export function heldAtOnce(memoryBytes: number = usableMemory()) {
     submissionContentOfWorkspaceBytesMax: fitted(128, 32),
     feedbackContentInFlightBytesMax: fitted(96, 40),
     /** What is being delivered; and what of it exists a second time, for hosts without 8BITMIME. What is larger than a share counts as the whole of it. */
-    contentInFlightBytesMax: fitted(192, 48),
-    contentOfWorkspaceBytesMax: fitted(128, 32),
-    convertedInFlightBytesMax: fitted(64, 32),
-    convertedOfWorkspaceBytesMax: fitted(32, 16),
+    contentInFlightBytesMax: fitted(192, 12),
+    contentOfWorkspaceBytesMax: fitted(128, 8),
+    convertedInFlightBytesMax: fitted(64, 8),
+    convertedOfWorkspaceBytesMax: fitted(32, 4),
   }
 }
 

@@ -149,6 +149,8 @@ describe('a life', () => {
       const values = await Promise.all(names.map((name) => query(connection, `select current_setting('${name}')`)))
       expect(values.flat()).toEqual(['on', 'on', 'on', 'on', 'UTF8', 'off'])
       expect(await query(connection, `select current_setting('listen_addresses')`)).toEqual([''])
+      // A sixteenth of 512 MB: what the system caches gives way where memory is short, and this does not.
+      expect(await query(connection, `select current_setting('shared_buffers')`)).toEqual(['32MB'])
       expect(
         await query(connection, 'select datlocprovider, datlocale from pg_database where datname = current_database()'),
       ).toEqual(['b', 'C.UTF-8'])

@@ -148,15 +148,20 @@ async function ready({ child, ended, journal, place, giveUp }: Beginning): Promi
 /** What our own processes take of a small machine; the database's cache is a quarter of the rest. */
 const ownBytes = 768 * 1024 * 1024
 
+/** What is read comes from the system's cache, too, which gives way where memory is short, and this does not: a part of a small machine, at the least. */
+function cacheMegabytes(memoryBytes: number): number {
+  const bytes = Math.max((memoryBytes - ownBytes) / 4, Math.min(memoryBytes / 16, 64 * 2 ** 20))
+  return Math.round(Math.min(bytes / 2 ** 20, 1024))
+}
+
 function commandLine(place: Place, binaries: Binaries, socketDir: string, memoryBytes = usableMemory()): string[] {
-  const megabytes = Math.round(Math.min(Math.max((memoryBytes - ownBytes) / 4 / 2 ** 20, 64), 1024))
   const settings = {
     listen_addresses: '',
     unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"`, // a list: a comma would begin another
     unix_socket_permissions: '0700',
     port,
     max_connections: 200, // a node with all roles takes at most 47, a command 3; each costs a few KB until it is used
-    shared_buffers: `${megabytes}MB`,
+    shared_buffers: `${cacheMegabytes(memoryBytes)}MB`,
     max_wal_size: '4GB',
     checkpoint_timeout: '15min',
     // Queue rows live for seconds: dead ones must go as fast as they come. What is not a queue can wait: its updates leave nothing in an index, and
