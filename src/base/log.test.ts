@@ -46,14 +46,14 @@ describe('the log', () => {
       error: {
         message: expect.stringMatching(/^7 of €/) as string,
         cause: { message: expect.stringMatching(/^6 of €/) as string },
-      } as object,
+      },
     })
     expect(small).toMatchObject({
       error: {
         message: 'x',
         stack: expect.stringMatching(/x\n/) as string,
         cause: { stack: expect.stringMatching(/y\n/) as string },
-      } as object,
+      },
     })
   })
 
