@@ -1132,6 +1132,8 @@ export const limits = {
   doctorDiskBytesLow: 2e9,
   doctorDiskShareLow: 0.1,
   doctorMemoryBytesLow: 900e6,
+  /** What ClamAV takes with its signatures, twice while it loads new ones, beside a service and a database. */
+  doctorClamdMemoryBytesLow: 3e9,
   /** The newest reports of a workspace, and of all together, that the doctor looks at; and providers that it names. */
   doctorReportsOfWorkspace: 500,
   doctorReportsRead: 20_000,

@@ -581,6 +581,16 @@ test('a system mailbox that there is not is told at the start, not only when som
   ])
 })
 
+test('a machine with too little memory is told so at the start, before the kernel ends anything there', async () => {
+  const small = 'process.constrainedMemory=()=>536870912'
+  const run = await serve({ NODE_OPTIONS: `--import=data:text/javascript,${small}`, POSTHORN_ROLES: 'api' })
+  run.child.kill('SIGTERM')
+  expect(await run.exited).toBe(0)
+  expect(sentences(run)).toEqual([
+    expect.stringMatching(/^posthorn: 0\.5 GB of memory: .* a mail of 20 MB may have the kernel end the service/),
+  ])
+})
+
 test('a system mailbox that only the first start vouches for is told at each start that sends real mail, until it is mended', async () => {
   const own = await freshDatabase()
   const DATABASE_URL = (environment['DATABASE_URL'] ?? '').replace(

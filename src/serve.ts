@@ -3,6 +3,7 @@ import { makeScanner } from './accept/accept.ts'
 import { staleCertificate } from './base/certificate.ts'
 import type { Log } from './base/log.ts'
 import { lines, say } from './base/log-lines.ts'
+import { usableMemory } from './base/memory.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import type { Vault } from './base/secret.ts'
@@ -11,7 +12,7 @@ import { limits, publicUrl, type Settings } from './config.ts'
 import { builtDashboard } from './dashboard-build.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { aWorkspace, makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
-import { checkSystemMailbox } from './doctor/doctor.ts'
+import { checkMemory, checkSystemMailbox } from './doctor/doctor.ts'
 import { knownLabels } from './known-labels.ts'
 import { serveMonitoring } from './monitoring.ts'
 import { startRoles } from './node.ts'
@@ -72,6 +73,8 @@ async function start(running: Running): Promise<void> {
   const { giveUp } = end
   const names = settings.POSTHORN_ROLES
   const metrics = makeMetrics('main', knownLabels)
+  const little = checkMemory(usableMemory())
+  if (little.status === 'warn') warn(log, 'memory', little.detail)
   // It may go on: what waits for delivery needs no certificate of ours.
   const stale = names.some((role) => role === 'smtp' || role === 'feedback') && staleCertificate(settings, new Date())
   if (stale) warn(log, 'certificate', stale)

@@ -32,6 +32,7 @@ import { checkOwnNode } from './own-node.ts'
 import { checkSystemMailbox, type SeenSender } from './system-mailbox-check.ts'
 
 export type { CheckStatus } from './finding.ts'
+export { checkMemory } from './machine-checks.ts'
 export { checkSystemMailbox } from './system-mailbox-check.ts'
 
 export interface Check extends Finding {
@@ -138,7 +139,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     webhooks: asking(checkWebhooks),
     system_mailbox: asking(async (db, vault) => checkSystemMailbox(settings, await tools.systemSender(db, vault))),
     first_secrets: asking((db, vault) => checkFirstSecrets(db, isReal(db, vault))),
-    scanner: () => checkScanner(tools.scanner, settings, now()),
+    scanner: () => checkScanner(tools.scanner, settings, now(), memoryBytes),
     outbound: async () => checkOutbound(settings, dns, tools.visit, connectMs, await boldest),
     workspace_routes: asking((db, vault) => checkWorkspaceRoutes(db, vault, (relay) => tools.visit(relay, connectMs))),
     hostname: async () => checkHostname(settings, dns, await boldest),
@@ -146,7 +147,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     tls: () => checkCertificate(settings, now()),
     data_folder: () => checkDataFolder(settings),
     disk: () => checkDisk(settings),
-    memory: () => checkMemory(memoryBytes),
+    memory: () => Promise.resolve(checkMemory(memoryBytes)),
     installation_key: () => (wrongKey === undefined ? checkKey(settings) : Promise.resolve(fail(wrongKey))),
   } as const satisfies Record<CheckName, () => Promise<Finding>>
   try {
@@ -174,14 +175,23 @@ async function bounded(look: () => Promise<Finding>, checkMs: number): Promise<F
   }
 }
 
-async function checkScanner(scanner: AskedScanner, settings: Settings, now: Date): Promise<Finding> {
+async function checkScanner(
+  scanner: AskedScanner,
+  settings: Settings,
+  now: Date,
+  memoryBytes: number,
+): Promise<Finding> {
   const { description, trouble, signatures } = await scanner.facts()
   if (trouble !== undefined)
     return fail(
       `${description}: ${trouble}. Until this is mended every mail with attachments is answered 503, and 451 over SMTP.`,
     )
   if (settings.POSTHORN_CLAMD === undefined)
-    return warn(`${description}. Install ClamAV and set POSTHORN_CLAMD to look for known malware (docs/scanning.md).`)
+    return warn(
+      memoryBytes < limits.doctorClamdMemoryBytesLow
+        ? `${description}. To look for known malware, let POSTHORN_CLAMD name a ClamAV on another machine (docs/scanning.md): it takes more than 1 GB, and this one has ${(memoryBytes / 1e9).toFixed(1)} GB in all.`
+        : `${description}. Install ClamAV and set POSTHORN_CLAMD to look for known malware (docs/scanning.md).`,
+    )
   if (signatures === undefined) return ok(`${description}.`)
   const said = `${description}, signatures ${signatures}`
   const days = Math.floor((now.getTime() - madeAt(signatures)) / 86_400_000)

@@ -135,15 +135,13 @@ async function lookAtDisk(folder: string, where: string): Promise<Finding> {
   return ok(`${said}.${where}`)
 }
 
-export function checkMemory(bytes: number): Promise<Finding> {
+export function checkMemory(bytes: number): Finding {
   const said = `${(bytes / 1e9).toFixed(1)} GB`
-  return Promise.resolve(
-    bytes < limits.doctorMemoryBytesLow
-      ? warn(
-          `${said}: enough for small mail, but a few mails of 20 MB at once may end the service. Accepted mail is kept; give it 1 GB, 2 where much is sent.`,
-        )
-      : ok(`${said}.`),
-  )
+  return bytes < limits.doctorMemoryBytesLow
+    ? warn(
+        `${said} of memory: enough for small mail, but a mail of 20 MB may have the kernel end the service, and several at once surely do. Accepted mail is kept; give it 1 GB, 2 where much is sent.`,
+      )
+    : ok(`${said}.`)
 }
 
 export async function checkKey(settings: Settings): Promise<Finding> {
