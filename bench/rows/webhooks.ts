@@ -58,7 +58,8 @@ export async function runWebhooks(options: Options, temporary: string): Promise<
   const home = installation(folderIn(temporary, 'posthorn-webhooks'), open)
   const setup = await home.serve({ POSTHORN_ROLES: 'api' })
   // The last one's events go where it is told how late they are, and it sends when all else is still.
-  const [last, ...senders] = (await makeSenders(home, 9)).reverse()
+  const senders = await makeSenders(home, 9)
+  const last = senders.pop()
   if (last === undefined) throw new Error('no sender was made')
   const names = senders.map((_, index) => `Bench ${index + 1}`)
   for (const name of names) await home.command('webhook', 'set', name, '--url', `http://127.0.0.1:${receiver.port}/`)
