@@ -4,12 +4,14 @@ import { startCluster, type Cluster } from '../../test/world/postgres-cluster.ts
 import { checkDatabase } from '../doctor/database-checks.ts'
 import { openDatabase, type Db } from './database.ts'
 import { warningsAboutSnapshots } from './held-snapshots.ts'
+import { migrate } from './migrate.ts'
 
 let cluster: Cluster
 let db: Db
 beforeAll(async () => {
   cluster = await startCluster()
   const url = `postgres://postgres@localhost/postgres?host=${cluster.primary.host}&port=${cluster.primary.port}`
+  await migrate({ url })
   db = openDatabase({ url }, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
 }, 60_000)
 afterAll(async () => {
@@ -55,9 +57,8 @@ test('a snapshot that a standby holds is told, which no transaction of this serv
   await write(20)
   expect(await told()).toMatch(/the replication slot 'gone' .*Nobody is connected.*pg_drop_replication_slot\('gone'\)/)
   expect((await checkDatabase(db)).detail).not.toContain('gone')
-  await db.run('create schema busy')
-  await db.run(`create function busy.age(xid) returns integer language sql as 'select 2000000'`)
-  await db.run('set search_path = busy, pg_catalog')
+  await db.run(`create function public.age(xid) returns integer language sql as 'select 2000000'`)
+  await db.run('set search_path = public, pg_catalog')
   expect(await checkDatabase(db)).toMatchObject({
     status: 'warn',
     detail: expect.stringContaining(`'gone'`) as unknown,

@@ -109,8 +109,8 @@ export const mutations: Readonly<Record<string, Mutation & { readonly patches?: 
       },
       {
         file: 'deliver/record.ts',
-        from: "return refused && outcome.kind !== 'accepted' ? { evidence: 'eod_4xx' } : {}",
-        to: "return outcome.kind === 'retry' ? { evidence: 'eod_4xx' } : {}",
+        from: "return refused ? { evidence: 'eod_4xx' } : {}",
+        to: "return refused || result.trouble === 'timeout' ? { evidence: 'eod_4xx' } : {}",
       },
     ],
   },
