@@ -4,25 +4,13 @@ import type { Refusal } from '../domain/refusal.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { QuotaState, Submission } from '../domain/submission.ts'
 import type { Admission } from '../store/admit.ts'
+import type { QuotaRow } from '../store/usage.ts'
 
 /** What the checks need to know of a submission: `messages` are admitted together or not at all. */
 interface Asked {
   readonly idempotency?: Submission['idempotency']
   readonly messages?: number
 }
-
-type Windows = Pick<
-  Admission,
-  | 'hourly'
-  | 'daily'
-  | 'monthly'
-  | 'hour_used'
-  | 'day_used'
-  | 'month_used'
-  | 'hour_resets'
-  | 'day_resets'
-  | 'month_resets'
->
 
 type Check = (submission: Asked, known: Admission) => Refusal | undefined
 
@@ -129,7 +117,7 @@ export function judge(submission: Asked, known: Admission): Refusal | 'repeated'
 }
 
 /** The limited windows of the workspace, as they stand after this submission. */
-export function quotaOf(known: Windows): readonly QuotaState[] {
+export function quotaOf(known: QuotaRow): readonly QuotaState[] {
   const windows: QuotaState[] = []
   const add = (window: QuotaState['window'], limit: number | null, used: number, resetSeconds: number | null) => {
     if (limit !== null)

@@ -1,4 +1,5 @@
 // What the sandbox reports reaches the bounce mailbox also when that is not there yet, and never keeps a stop waiting.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { afterEach, expect, test, vi } from 'vitest'
@@ -76,6 +77,16 @@ test('is tried again while the mailbox says later, and handed over once', async 
   expect(taken).toEqual([' batoken@localhost Subject: report\r\n\r\n'])
 })
 
+/** The next connection that anybody here asks for, whatever becomes of it. */
+async function nextSocketClosed(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<Socket>()
+  const asked = (message: unknown) => resolve((message as { socket: Socket }).socket)
+  subscribe('net.client.socket', asked)
+  const socket = await promise
+  unsubscribe('net.client.socket', asked)
+  if (!socket.closed) await new Promise<void>((closed) => void socket.once('close', () => closed()))
+}
+
 test('is tried again where this process may open no more files, and nothing else ends by it', async () => {
   const { server, taken, whenAnswered } = await mailbox([])
   const unheeded: unknown[] = []
@@ -85,8 +96,9 @@ test('is tried again where this process may open no more files, and nothing else
   stops.push(() => files.end())
   const reports = await handOverTo(server.port(), 200)
   await files.allow('10')
+  const refused = nextSocketClosed()
   reports.give(mail)
-  await new Promise((resolve) => setTimeout(resolve, 300))
+  await refused
   await files.allow('')
   process.off('unhandledRejection', note)
   expect(unheeded).toEqual([])

@@ -206,6 +206,10 @@ async function warningsAboutKeptLog(db: Db): Promise<string[]> {
   return warnings.filter((each) => each !== false)
 }
 
+/** A row of pg_stat_activity, as an operator finds it again; what this user may not see is hidden. */
+const whoseOf = (session: string): string =>
+  `format('process %s of %s, %s', ${session}.pid, ${session}.usename, coalesce(nullif(${session}.application_name, ''), ${session}.state, 'hidden'))`
+
 /**
  * What has been open for longer than that, the oldest of it, as far as this user may see it: rows that go meanwhile cannot be cleaned up where it could
  * still read them, and events behind one that writes are not told yet. Another database's readers are nobody's here.
@@ -216,9 +220,9 @@ export async function oldestTransaction(
 ): Promise<{ readonly whose: string; readonly seconds: number } | undefined> {
   const [oldest] = await db.run<{ whose: string; seconds: number }>(
     `select * from (
-       select format('process %s of %s, %s', pid, usename, coalesce(nullif(application_name, ''), state)) whose,
+       select ${whoseOf('a')} whose,
               extract(epoch from clock_timestamp() - xact_start)::float8 seconds
-         from pg_stat_activity
+         from pg_stat_activity a
         where backend_type <> 'autovacuum worker' and pid <> pg_backend_pid()
           and (backend_xid is not null or backend_xmin is not null and datname = current_database())
        union all
@@ -238,7 +242,7 @@ export async function whoLocksUsOut(
   waitMs: number,
 ): Promise<{ readonly whose: string; readonly seconds: number } | undefined> {
   const [holder] = await db.run<{ whose: string; seconds: number }>(
-    `select coalesce(format('process %s of %s, %s', b.pid, b.usename, coalesce(nullif(b.application_name, ''), b.state, 'hidden')), 'a prepared transaction') whose,
+    `select coalesce(${whoseOf('b')}, 'a prepared transaction') whose,
             extract(epoch from clock_timestamp() - l.waitstart)::float8 seconds
        from pg_locks l join pg_stat_activity a on a.pid = l.pid
        cross join lateral unnest(pg_blocking_pids(l.pid)) holder (pid)
@@ -254,7 +258,7 @@ export async function whoLocksUsOut(
 /** Who has used a table of this database for longest, and does yet, be it only by not ending its transaction. */
 export async function oldestUser(db: Db): Promise<string | undefined> {
   const [oldest] = await db.run<{ whose: string }>(
-    `select format('process %s of %s, %s', a.pid, a.usename, coalesce(nullif(a.application_name, ''), a.state, 'hidden')) whose
+    `select ${whoseOf('a')} whose
        from pg_locks l join pg_stat_activity a on a.pid = l.pid
       where l.granted and l.locktype = 'relation' and l.relation >= 16384 and l.pid <> pg_backend_pid()
         and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
