@@ -1128,9 +1128,12 @@ export const limits = {
   doctorCertificateDays: 14,
   /** From then on ClamAV itself calls its signatures out of date. */
   doctorSignaturesDays: 7,
-  doctorDiskBytesMin: 500e6,
-  doctorDiskBytesLow: 2e9,
-  doctorDiskShareLow: 0.1,
+  /** The doctor warns of less room than this, and fails below the least; the rules in ops/alerts.yml go by the same. */
+  diskFreeBytesMin: 500e6,
+  diskFreeBytesLow: 2e9,
+  diskFreeShareLow: 0.1,
+  /** How long what was seen of the disks is told to monitors. */
+  disksKeptMs: 10_000,
   doctorMemoryBytesLow: 900e6,
   /** What ClamAV takes with its signatures, twice while it loads new ones, beside a service and a database. */
   doctorClamdMemoryBytesLow: 3e9,

@@ -5,6 +5,7 @@ import { cannotListen } from './base/listening.ts'
 import type { Metrics } from './base/metrics.ts'
 import { limits, type Settings } from './config.ts'
 import type { DeliveryChild } from './delivery-child.ts'
+import { disksOf } from './embedded/embedded.ts'
 import type { RunningRoles } from './node.ts'
 import { watchReadiness } from './readiness.ts'
 import type { Connection } from './store/connection.ts'
@@ -32,6 +33,7 @@ export async function serveMonitoring({
   child,
   roles,
 }: Monitored): Promise<() => Promise<void>> {
+  watchDisks(metrics, settings)
   const db = openDatabase(connection, { name: 'posthorn ready', connectionsMax: 1, answerMs: limits.databaseAnswerMs })
   const readiness = watchReadiness(db, roles.deliveryState)
   const json = (status: number, value: object): Page => ({
@@ -75,6 +77,23 @@ export async function serveMonitoring({
     })
     await db.close()
   }
+}
+
+/** By the main process: a node has one data folder. */
+function watchDisks(metrics: Metrics, { POSTHORN_DATA_DIR: folder, DATABASE_URL: url }: Settings): void {
+  const gauges = {
+    posthorn_disk_free_bytes: {
+      help: 'Room on the disks that hold the data folder and an embedded database.',
+      label: 'folder',
+    },
+    posthorn_disk_size_bytes: { help: 'Size of these disks.', label: 'folder' },
+  } as const
+  const read = async () =>
+    (await disksOf(folder, url === undefined)).flatMap((disk) => [
+      { name: 'posthorn_disk_free_bytes', label: disk.folder, value: disk.freeBytes },
+      { name: 'posthorn_disk_size_bytes', label: disk.folder, value: disk.bytes },
+    ])
+  metrics.measure(gauges, read, limits.disksKeptMs)
 }
 
 /** Two expositions as one: a name's HELP and TYPE may stand only once, before all its samples. */

@@ -24,6 +24,7 @@ import { insertCredential, revokeCredentialRow } from '../store/smtp-credentials
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { checkDatabase } from './database-checks.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
+import { judgeDisk } from './machine-checks.ts'
 import { reverseName, type SeenRelay } from './network-checks.ts'
 import type { SeenSender } from './system-mailbox-check.ts'
 
@@ -196,6 +197,32 @@ test('the disk of a database that lies outside its data folder is looked at, too
     settings: settings({ POSTHORN_DATA_DIR: elsewhere(), POSTHORN_SECRET_KEY: 'k'.repeat(32) }),
   })
   expect(disk.detail).toMatch(/free for \/dev\/shm|^\S+ GB \(\d %\) free for \S+elsewhere\./)
+})
+
+test.each([
+  [
+    0.4,
+    true,
+    'fail',
+    /0\.4 GB \(0 %\) free for \/x\. When the disk is full nothing is accepted any more: make room, or keep/,
+  ],
+  [
+    0.4,
+    false,
+    'fail',
+    /When the disk is full this node delivers nothing any more: make room\. The disk of the database server/,
+  ],
+  [1.9, true, 'warn', /Make room, or keep things for a shorter time \(POSTHORN_KEEP_\.\.\.\)\.$/],
+  [
+    9,
+    false,
+    'warn',
+    /9\.0 GB \(9 %\) free for \/x\. Make room\. The disk of the database server of your own is not seen/,
+  ],
+  [50, true, 'ok', /^50\.0 GB \(50 %\) free for \/x\.$/],
+] as const)('%s of 100 GB free, an embedded database: %s', (free, isEmbedded, status, said) => {
+  const finding = judgeDisk({ folder: '/x', freeBytes: free * 1e9, bytes: 100e9 }, isEmbedded)
+  expect(finding).toEqual({ status, detail: expect.stringMatching(said) as string })
 })
 
 test('a database that cannot be reached is one finding, and the others are still looked at', async () => {

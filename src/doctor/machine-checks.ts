@@ -7,7 +7,7 @@ import { limits, type Settings } from '../config.ts'
 import { codeOf, whyNotWritten } from '../base/data-folder.ts'
 import { keptUntil, mistakesInTlsFiles } from '../base/certificate.ts'
 import { installationKeys } from '../base/installation-key.ts'
-import { clusterElsewhere } from '../embedded/embedded.ts'
+import { disksOf, existingClusterElsewhere, type Disk } from '../embedded/embedded.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 export async function checkCertificate(settings: Settings, now: Date): Promise<Finding> {
@@ -72,7 +72,7 @@ export async function checkDataFolder({ POSTHORN_DATA_DIR: folder, DATABASE_URL:
   }
   const forgotten = await whyForgotten(folder, holds(url))
   if (forgotten !== undefined) return forgotten
-  const elsewhere = databaseElsewhere(folder, url)
+  const elsewhere = url === undefined ? existingClusterElsewhere(folder) : undefined
   const lost = elsewhere === undefined ? undefined : await whyForgotten(elsewhere, `the database of ${folder}`)
   return lost ?? ok(`${folder} can be written.`)
 }
@@ -89,17 +89,6 @@ async function whyForgotten(folder: string, what: string): Promise<Finding | und
   return undefined
 }
 
-/** As root the database may lie where PostgreSQL's user can get at it (src/embedded/place.ts): there its disk fills, and its layer goes. */
-function databaseElsewhere(folder: string, databaseUrl: string | undefined): string | undefined {
-  if (databaseUrl !== undefined) return undefined
-  try {
-    const cluster = clusterElsewhere(folder)
-    return cluster !== undefined && existsSync(cluster) ? cluster : undefined
-  } catch {
-    return undefined // what cannot be read, or is damaged, the check of the database tells
-  }
-}
-
 /** Mostly the command has other settings than the service. */
 const notThere =
   'If a service runs here, give the doctor its settings, POSTHORN_DATA_DIR above all; else the first start makes it.'
@@ -111,27 +100,26 @@ const holds = (databaseUrl: string | undefined): string =>
 
 export async function checkDisk({ POSTHORN_DATA_DIR: folder, DATABASE_URL: url }: Settings): Promise<Finding> {
   if (!existsSync(folder)) return skipped(`${folder} is not there: see data_folder.`)
-  const where = url === undefined ? '' : ' The disk of the database server is not seen from here.'
-  const own = await lookAtDisk(folder, where)
-  const elsewhere = databaseElsewhere(folder, url)
-  if (elsewhere === undefined || (await stat(elsewhere)).dev === (await stat(folder)).dev) return own
-  const other = await lookAtDisk(elsewhere, '')
-  const both = [own, other]
-  const worst = both.find(({ status }) => status === 'fail') ?? both.find(({ status }) => status === 'warn')
-  return worst ?? ok(`${own.detail} ${other.detail}`)
+  const found = (await disksOf(folder, url === undefined)).map((disk) => judgeDisk(disk, url === undefined))
+  const worst = found.find(({ status }) => status === 'fail') ?? found.find(({ status }) => status === 'warn')
+  return worst ?? ok(found.map(({ detail }) => detail).join(' '))
 }
 
-async function lookAtDisk(folder: string, where: string): Promise<Finding> {
-  const { bavail, blocks, bsize } = await statfs(folder)
-  const free = bavail * bsize
-  const share = blocks === 0 ? 0 : bavail / blocks
-  const said = `${(free / 1e9).toFixed(1)} GB (${Math.floor(share * 100)} %) free for ${folder}`
-  if (free < limits.doctorDiskBytesMin)
+/** What fills it, and what stands still then: of a database server of your own, only this node's marks and replies lie here. */
+export function judgeDisk({ folder, freeBytes, bytes }: Disk, isEmbedded: boolean): Finding {
+  const share = bytes === 0 ? 0 : freeBytes / bytes
+  const said = `${(freeBytes / 1e9).toFixed(1)} GB (${Math.floor(share * 100)} %) free for ${folder}`
+  const where = isEmbedded ? '' : ' The disk of the database server of your own is not seen from here.'
+  if (freeBytes < limits.diskFreeBytesMin)
     return fail(
-      `${said}. When the disk is full nothing is accepted any more: make room, or keep things for a shorter time.${where}`,
+      isEmbedded
+        ? `${said}. When the disk is full nothing is accepted any more: make room, or keep things for a shorter time (POSTHORN_KEEP_...).`
+        : `${said}. When the disk is full this node delivers nothing any more: make room.${where}`,
     )
-  if (free < limits.doctorDiskBytesLow || share < limits.doctorDiskShareLow)
-    return warn(`${said}. Make room, or keep things for a shorter time (POSTHORN_KEEP_...).${where}`)
+  if (freeBytes < limits.diskFreeBytesLow || share < limits.diskFreeShareLow)
+    return warn(
+      `${said}. Make room${isEmbedded ? ', or keep things for a shorter time (POSTHORN_KEEP_...)' : ''}.${where}`,
+    )
   return ok(`${said}.${where}`)
 }
 

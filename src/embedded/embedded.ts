@@ -11,7 +11,8 @@ import { findPlace } from './place.ts'
 import { runServer, type RunningServer } from './server.ts'
 
 export type { EmbeddedConnection } from './hold.ts'
-export { clusterElsewhere, hasCluster } from './place.ts'
+export { disksOf, existingClusterElsewhere, type Disk } from './disks.ts'
+export { hasCluster } from './place.ts'
 
 export interface EmbeddedOptions {
   readonly dataDir: string

@@ -120,6 +120,20 @@ test('a single bounce calls nobody where there is little traffic; several of a f
   expect(several).not.toThrow()
 })
 
+test('a disk that fills is told while there is time, and pages before nothing is accepted any more', () => {
+  const disk = 'folder="/data", job="posthorn", instance="a"'
+  const run = story(
+    {
+      // 20 GB of 100 for two hours, 5 for two, 400 MB for two, and room again.
+      [`posthorn_disk_free_bytes{${disk}}`]: '20e9x23 5e9x23 0.4e9x23 20e9x23',
+      [`posthorn_disk_size_bytes{${disk}}`]: '100e9x95',
+    },
+    8,
+    { PosthornDiskLow: [3, 4, 5], PosthornDiskFull: [5] },
+  )
+  expect(run).not.toThrow()
+})
+
 test('housekeeping that fails in each of its rounds is told after some hours, and a single failure is not', () => {
   const faults = 'posthorn_faults_total{what="housekeeping", job="posthorn"}'
   // One a round for five hours, of six rounds an hour.

@@ -299,6 +299,7 @@ describe('alerts and dashboard', () => {
     expect(text).toMatch(/^posthorn_queue_messages\{status="queued",process="[a-z]+"\} 0$/m)
     expect(text).toMatch(/^posthorn_queue_oldest_due_seconds\{process="[a-z]+"\} 0$/m)
     expect(text).toMatch(/^posthorn_domains\{status="verified",process="[a-z]+"\} [1-9]/m)
+    expect(text).toMatch(/^posthorn_disk_free_bytes\{folder="\/\S+",process="main"\} [1-9]/m)
     // What alerts count is there before the first of it.
     expect(text).toMatch(/^posthorn_refused_total\{code="service_unavailable",process="main"\} 0$/m)
     expect(text).toMatch(/^posthorn_reports_total\{type="complaint",outcome="recorded",process="main"\} 0$/m)
