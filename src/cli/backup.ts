@@ -13,9 +13,9 @@ import { noteBackup } from '../store/last-backup.ts'
 import { openVault, WrongInstallationKey } from '../store/mac-root.ts'
 import { releaseMigrations } from '../store/migrate.ts'
 import { Mistake } from '../workspace/workspace.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
-export function backupCommand(program: Command, desk: Desk): void {
+export function backupCommand(program: Command, cli: Cli): void {
   program
     .command('backup')
     .description('write everything in the database into one file, while the service runs')
@@ -25,14 +25,14 @@ export function backupCommand(program: Command, desk: Desk): void {
       if ((file === undefined) !== noted) command.error('error: give either a file or --noted')
       // Whoever means standard output would keep the words that are printed beside a file of this name.
       if (file === '-') command.error('error: a backup is a file: give its name')
-      return desk.withExisting(async ({ connection, db }) => {
+      return cli.withExisting(async ({ connection, db }) => {
         if (file === undefined) {
           await noteBackup(db, undefined)
-          return desk.show({ noted: true }, () => 'Noted: there is a backup as of now.')
+          return cli.show({ noted: true }, () => 'Noted: there is a backup as of now.')
         }
         const { tables, rows, takenAt } = await backUp(connection, file)
         await noteSurely(db, takenAt, file)
-        desk.show({ file, tables, rows, takenAt }, () =>
+        cli.show({ file, tables, rows, takenAt }, () =>
           [
             `${file} has ${rows} rows as of ${takenAt.toISOString()}.`,
             'It holds mail and sealed secrets: keep it where only you can read it. The key that opens the secrets is not in it:',
@@ -43,7 +43,7 @@ export function backupCommand(program: Command, desk: Desk): void {
     })
 }
 
-export function restoreCommand(program: Command, desk: Desk): void {
+export function restoreCommand(program: Command, cli: Cli): void {
   program
     .command('restore')
     .description(
@@ -52,14 +52,14 @@ export function restoreCommand(program: Command, desk: Desk): void {
     .argument('<file>')
     .action(async (file: string) => {
       await refuseUnfit(file)
-      await desk.with(async ({ connection, db, settings }) => {
+      await cli.with(async ({ connection, db, settings }) => {
         const { tables, rows, takenAt, stopped } = await restore(connection, file)
         const decide = [
           'What was sent after that moment is not known here, so nobody delivers until you decide. Read docs/restore.md, then run one of these:',
           `  posthorn recover --assume-sent-since ${takenAt.toISOString()}`,
           '  posthorn recover --resume',
         ]
-        desk.show({ file, tables, rows, takenAt, stopped }, () =>
+        cli.show({ file, tables, rows, takenAt, stopped }, () =>
           [`The database is as of ${takenAt.toISOString()}: ${rows} rows.`, ...(stopped ? decide : [])].join('\n'),
         )
         // The key that opened the empty database was that one's own; what every start opens now came with the backup.

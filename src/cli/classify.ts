@@ -7,11 +7,11 @@ import { readReport } from '../mail/report.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import { readGiven } from './arguments.ts'
 import { facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
 const stages = ['mail', 'rcpt', 'data', 'eod'] as const satisfies readonly BounceStage[]
 
-export function classifyCommand(program: Command, desk: Desk): void {
+export function classifyCommand(program: Command, cli: Cli): void {
   const command = program.command('classify')
   command
     .description('say what a reply of a mail server, or a bounce or complaint in a file, means')
@@ -24,15 +24,15 @@ export function classifyCommand(program: Command, desk: Desk): void {
     .action(async (text: string | undefined, options: { stage: (typeof stages)[number]; report?: string }) => {
       if ((text === undefined) === (options.report === undefined))
         command.error('error: give either a reply or --report FILE', { exitCode: 2 })
-      if (text !== undefined) showReply(desk, text, options.stage)
-      else await showReport(desk, options.report ?? '')
+      if (text !== undefined) showReply(cli, text, options.stage)
+      else await showReport(cli, options.report ?? '')
     })
 }
 
-function showReply(desk: Desk, text: string, stage: BounceStage): void {
+function showReply(cli: Cli, text: string, stage: BounceStage): void {
   const { class: name, event, suppress, rule } = classify(replyEvidence(text, stage))
   const verdict = { class: name, event: event ?? null, suppress, rule, rulesVersion: bounceRulesVersion }
-  desk.show(verdict, () => facts(verdict))
+  cli.show(verdict, () => facts(verdict))
 }
 
 /** `550-5.1.1 first line`, `550 5.1.1 last line`, as pasted; the codes are taken out of the text. */
@@ -49,7 +49,7 @@ function replyEvidence(text: string, stage: BounceStage): BounceEvidence {
   }
 }
 
-async function showReport(desk: Desk, file: string): Promise<void> {
+async function showReport(cli: Cli, file: string): Promise<void> {
   const reports = verdictsOf(readReport(await readBytes(file))).map(
     ({ kind, recipient, action, status, class: name, event, suppress, rule }) => ({
       kind,
@@ -63,7 +63,7 @@ async function showReport(desk: Desk, file: string): Promise<void> {
     }),
   )
   const rows = () => reports.map((each) => [each.recipient, each.kind, each.action, each.status, each.class, each.event ?? 'none', each.rule]) // prettier-ignore
-  desk.show(
+  cli.show(
     { reports },
     () =>
     table(['RECIPIENT', 'KIND', 'ACTION', 'STATUS', 'CLASS', 'EVENT', 'RULE'], rows(), 'This mail reports nothing about a delivery.'), // prettier-ignore

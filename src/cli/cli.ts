@@ -4,11 +4,11 @@ import { Command, CommanderError } from 'commander'
 import { Trouble } from '../base/trouble.ts'
 import { version, whyWrong, type Settings } from '../config.ts'
 import { makePrinter, sentenceOf } from './print.ts'
-import { hasDatabase, noDatabase, withTools, type Desk } from './tools.ts'
+import { hasDatabase, noDatabase, withTools, type Cli } from './tools.ts'
 import { isDatabaseAway, surelyAborted } from '../store/database.ts'
 import { findWorkspace } from '../workspace/workspace.ts'
 
-type Make = (program: Command, desk: Desk) => void
+type Make = (program: Command, cli: Cli) => void
 
 /** Every command by its first word, in the order of the help. Only the one that is asked for is loaded. */
 const commands: Readonly<Record<string, () => Promise<Make>>> = {
@@ -52,12 +52,12 @@ To send a first message:
 export async function runCli(args: readonly string[], settings: () => Settings): Promise<number> {
   const json = args.includes('--json')
   const write = (text: string): void => void process.stdout.write(text)
-  const withExisting: Desk['withExisting'] = async (work) => {
+  const withExisting: Cli['withExisting'] = async (work) => {
     const all = settings()
     if (!hasDatabase(all)) throw new Error(`${noDatabase(all)}.`)
     await withTools(all, work)
   }
-  const desk: Desk = {
+  const cli: Cli = {
     json,
     write,
     ...makePrinter(json, write),
@@ -78,7 +78,7 @@ export async function runCli(args: readonly string[], settings: () => Settings):
     const given = args.filter((arg) => arg !== '--json')
     // Commander's own `help` goes one word deep.
     const asked = given[0] === 'help' && given.length > 2 ? [...given.slice(1), '--help'] : given
-    const program = await buildProgram(asked, desk)
+    const program = await buildProgram(asked, cli)
     await program.parseAsync(asked, { from: 'user' })
     return 0
   } catch (error) {
@@ -96,7 +96,7 @@ function lostOnTheWay(error: unknown): string {
 }
 
 /** With the command that is asked for; with all, where none is. */
-async function buildProgram(asked: readonly string[], desk: Desk): Promise<Command> {
+async function buildProgram(asked: readonly string[], cli: Cli): Promise<Command> {
   const program = new Command('posthorn')
     .description('Transactional email of your own: accepted mail is never lost and never sent twice.')
     .version(version)
@@ -108,7 +108,7 @@ async function buildProgram(asked: readonly string[], desk: Desk): Promise<Comma
   const all = Object.entries(commands)
   const named = all.filter(([name]) => name === word)
   const makes = await Promise.all((named.length > 0 ? named : all).map(([, load]) => load()))
-  for (const make of makes) make(program, desk)
+  for (const make of makes) make(program, cli)
   pointToHelp(program, program.name())
   return program
 }
@@ -127,13 +127,13 @@ function serveCommand(program: Command): void {
     })
 }
 
-function migrateCommand(program: Command, desk: Desk): void {
+function migrateCommand(program: Command, cli: Cli): void {
   program
     .command('migrate')
     .description("bring the database to this release's schema")
     .action(() =>
-      desk.with(async ({ version }) => {
-        desk.show({ version }, () => `The database has the schema ${version}.`)
+      cli.with(async ({ version }) => {
+        cli.show({ version }, () => `The database has the schema ${version}.`)
       }),
     )
 }

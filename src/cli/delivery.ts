@@ -7,9 +7,9 @@ import { assumeSentSince, liftFence, readProgress, readStops, setDrain, type Que
 import { audited, Mistake } from '../workspace/workspace.ts'
 import { instant } from './arguments.ts'
 import { facts } from './print.ts'
-import type { Desk, Tools } from './tools.ts'
+import type { Cli, Tools } from './tools.ts'
 
-export function drainCommand(program: Command, desk: Desk): void {
+export function drainCommand(program: Command, cli: Cli): void {
   program
     .command('drain')
     .description(
@@ -17,10 +17,10 @@ export function drainCommand(program: Command, desk: Desk): void {
     )
     .option('--off', 'deliver again')
     .option('--no-wait', 'return at once, not when nothing is in flight any more')
-    .action((options: { off?: true; wait: boolean }) => desk.withExisting((tools) => drain(desk, tools, options)))
+    .action((options: { off?: true; wait: boolean }) => cli.withExisting((tools) => drain(cli, tools, options)))
 }
 
-export function recoverCommand(program: Command, desk: Desk): void {
+export function recoverCommand(program: Command, cli: Cli): void {
   program
     .command('recover')
     .description(
@@ -35,24 +35,24 @@ export function recoverCommand(program: Command, desk: Desk): void {
     .action((options: { resume?: true; assumeSentSince?: Date }, command: Command) => {
       if ((options.resume === true) === (options.assumeSentSince !== undefined))
         command.error('error: give one of --resume and --assume-sent-since TIME; docs/restore.md tells which')
-      return desk.withExisting((tools) => recover(desk, tools, options.assumeSentSince))
+      return cli.withExisting((tools) => recover(cli, tools, options.assumeSentSince))
     })
 }
 
-async function drain(desk: Desk, { db, actor }: Tools, { off, wait }: { off?: true; wait: boolean }): Promise<void> {
+async function drain(cli: Cli, { db, actor }: Tools, { off, wait }: { off?: true; wait: boolean }): Promise<void> {
   const on = off !== true
   await audited(db, { actor }, on ? 'delivery.drained' : 'delivery.resumed', (tx) => setDrain(tx, on))
   if (off === true) {
     const { inFlight, waiting } = await readProgress(db)
     const stoppedBy = await stopsNow(db)
-    return desk.show({ draining: false, inFlight, waiting, ...(stoppedBy.length > 0 && { stoppedBy }) }, () =>
+    return cli.show({ draining: false, inFlight, waiting, ...(stoppedBy.length > 0 && { stoppedBy }) }, () =>
       stoppedBy.length === 0
         ? `Delivery goes on; ${counted(waiting, 'is', 'are')} waiting.`
         : `The drain is over; delivery is still stopped (${stoppedBy.join(', ')}), and ${counted(waiting, 'is', 'are')} waiting: posthorn doctor`,
     )
   }
-  const { inFlight, waiting } = await untilQuiet(desk, () => readProgress(db), wait ? limits.drainWaitMs : 0)
-  desk.show({ draining: true, inFlight, waiting }, () =>
+  const { inFlight, waiting } = await untilQuiet(cli, () => readProgress(db), wait ? limits.drainWaitMs : 0)
+  cli.show({ draining: true, inFlight, waiting }, () =>
     inFlight === 0
       ? `Nothing is in flight; ${counted(waiting, 'waits', 'wait')} for: posthorn drain --off`
       : `${counted(inFlight, 'is', 'are')} still in flight, ${counted(waiting, 'is', 'are')} waiting. Nothing new is begun.`,
@@ -64,14 +64,14 @@ const counted = (many: number, one: string, others: string): string =>
   many === 1 ? `1 message ${one}` : `${many} messages ${others}`
 
 /** Looks until nothing is in flight, and tells people how far it is. */
-async function untilQuiet(desk: Desk, look: () => Promise<QueueProgress>, withinMs: number): Promise<QueueProgress> {
+async function untilQuiet(cli: Cli, look: () => Promise<QueueProgress>, withinMs: number): Promise<QueueProgress> {
   const deadline = performance.now() + withinMs
   for (let told = performance.now(); ;) {
     const progress = await look()
     if (progress.inFlight === 0 || performance.now() >= deadline) return progress
-    if (!desk.json && performance.now() - told > 1_000) {
+    if (!cli.json && performance.now() - told > 1_000) {
       told = performance.now()
-      desk.write(`${counted(progress.inFlight, 'is', 'are')} in flight\n`)
+      cli.write(`${counted(progress.inFlight, 'is', 'are')} in flight\n`)
     }
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
@@ -82,7 +82,7 @@ async function stopsNow({ rows }: Tools['db']): Promise<string[]> {
   return (await readStops(rows)).map(({ kind, reason }) => `${kind}: ${reason}`)
 }
 
-async function recover(desk: Desk, { db, actor }: Tools, since: Date | undefined): Promise<void> {
+async function recover(cli: Cli, { db, actor }: Tools, since: Date | undefined): Promise<void> {
   const before = (await readStops(db.rows)).filter(({ kind }) => kind !== 'drain').map(({ reason }) => reason)
   if (since !== undefined && since > (await databaseNow(db)))
     throw new Mistake('The time of --assume-sent-since lies in the future: it is when the backup was made, or earlier.')
@@ -94,7 +94,7 @@ async function recover(desk: Desk, { db, actor }: Tools, since: Date | undefined
   const decided = { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) }
   await writeAudit(db, { actor, action: 'delivery.recovered', facts: decided })
   const stillStoppedBy = await stopsNow(db)
-  desk.show(
+  cli.show(
     {
       stoppedBy: before,
       assumedSent,

@@ -6,7 +6,7 @@ import type { DestinationLimits } from '../store/destinations.ts'
 import type { Db } from '../store/database.ts'
 import { audited } from '../workspace/workspace.ts'
 import { table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
 interface Given {
   connections?: number
@@ -15,7 +15,7 @@ interface Given {
   warmUp?: 'on' | 'off'
 }
 
-export function destinationCommands(program: Command, desk: Desk): void {
+export function destinationCommands(program: Command, cli: Cli): void {
   const group = program
     .command('destination')
     .description('limits towards providers: set, list and remove them (google, example.org for mx1.example.org, or *)')
@@ -34,7 +34,7 @@ export function destinationCommands(program: Command, desk: Desk): void {
       if (Object.keys(wish).length === 0)
         command.error('error: give --connections, --messages-per-connection, --rate or --warm-up')
       const { connections, messagesPerConnection, rate: perMinute, warmUp } = wish
-      return desk.with(async ({ db, actor }) => {
+      return cli.with(async ({ db, actor }) => {
         const known = await listDestinationLimits(db, limits.destinationLimitsMax)
         if (known.length === limits.destinationLimitsMax && !known.some((row) => row.name === name))
           throw new Error(`There are ${known.length} destinations already: remove one first.`)
@@ -51,16 +51,16 @@ export function destinationCommands(program: Command, desk: Desk): void {
           (tx) => setDestinationLimits(tx, name, changes),
           () => ({ target: name, facts: changes }),
         )
-        desk.show(set, () => destinationTable([set]))
+        cli.show(set, () => destinationTable([set]))
       })
     })
   group
     .command('list')
     .description('list what was set')
     .action(() =>
-      desk.withExisting(async ({ db }) => {
+      cli.withExisting(async ({ db }) => {
         const all = await listDestinationLimits(db, limits.destinationLimitsMax)
-        desk.show(all, () => destinationTable(all))
+        cli.show(all, () => destinationTable(all))
       }),
     )
   group
@@ -68,13 +68,13 @@ export function destinationCommands(program: Command, desk: Desk): void {
     .description('go back to what is built in')
     .argument('<name>', '', nameOf)
     .action((name: string) =>
-      desk.withExisting(async ({ db, actor }) => {
+      cli.withExisting(async ({ db, actor }) => {
         const remove = async (tx: Db) => {
           if (!(await removeDestinationLimits(tx, name)))
             throw new Error(`Nothing is set for ${name}; \`posthorn destination list\` shows what is.`)
         }
         await audited(db, { actor }, 'destination.removed', remove, () => ({ target: name }))
-        desk.show({ removed: name }, () => `Removed: ${name}`)
+        cli.show({ removed: name }, () => `Removed: ${name}`)
       }),
     )
 }

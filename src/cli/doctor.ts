@@ -6,22 +6,22 @@ import { examine, type Check, type DoctorTools } from '../doctor/doctor.ts'
 import { WrongInstallationKey } from '../store/mac-root.ts'
 import { Mistake, readSystemSender } from '../workspace/workspace.ts'
 import { sentenceOf } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
-export function doctorCommand(program: Command, desk: Desk): void {
+export function doctorCommand(program: Command, cli: Cli): void {
   program
     .command('doctor')
     .description('look at everything that the installation needs, and say what to do')
     .option('--strict', 'end with status 1 where a check failed')
     .action(async ({ strict }: { strict?: true }) => {
-      const checks = await examineHere(desk)
-      desk.show({ checks }, () => checks.map(line).join('\n'))
+      const checks = await examineHere(cli)
+      cli.show({ checks }, () => checks.map(line).join('\n'))
       if (strict === true && checks.some(({ status }) => status === 'fail')) throw new Mistake('A check failed.')
     })
 }
 
-async function examineHere(desk: Desk): Promise<readonly Check[]> {
-  const settings = desk.settings()
+async function examineHere(cli: Cli): Promise<readonly Check[]> {
+  const settings = cli.settings()
   const scanner = makeScanner(settings.POSTHORN_CLAMD)
   const visit: DoctorTools['visit'] = (relay, withinMs) => visitRelay(settings, relay, withinMs)
   const systemSender: DoctorTools['systemSender'] = (db, vault) => readSystemSender({ db, vault, settings })
@@ -29,7 +29,7 @@ async function examineHere(desk: Desk): Promise<readonly Check[]> {
     examine({ settings, database, scanner, visit, systemSender, providerOf })
   let checks: readonly Check[] | undefined
   try {
-    await desk.withExisting(async ({ db, vault }) => {
+    await cli.withExisting(async ({ db, vault }) => {
       checks = await look({ db, vault })
     })
   } catch (error) {

@@ -4,9 +4,9 @@ import { findUnmatchedFeedback, pageUnmatchedFeedback, rotateReturnPath } from '
 import { Mistake } from '../workspace/workspace.ts'
 import { positive } from './arguments.ts'
 import { facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
-export function feedbackCommands(program: Command, desk: Desk): void {
+export function feedbackCommands(program: Command, cli: Cli): void {
   const group = program.command('feedback').description('what receiving providers said')
 
   group
@@ -14,11 +14,11 @@ export function feedbackCommands(program: Command, desk: Desk): void {
     .description('list the latest feedback that had no effect')
     .option('--limit <mails>', 'how many', positive, 50)
     .action(({ limit }: { limit: number }) =>
-      desk.withExisting(async ({ db }) => {
+      cli.withExisting(async ({ db }) => {
         const { items: all } = await pageUnmatchedFeedback(db, limit)
         const rows = () => all.map((u) => [u.id, u.receivedAt, u.reason, u.source, u.sender, u.addressee, u.sizeBytes])
         const heads = ['ID', 'RECEIVED', 'REASON', 'SOURCE', 'SENDER', 'ADDRESSEE', 'BYTES']
-        desk.show(all, () => table(heads, rows(), 'No feedback is unmatched.'))
+        cli.show(all, () => table(heads, rows(), 'No feedback is unmatched.'))
       }),
     )
   group
@@ -26,20 +26,20 @@ export function feedbackCommands(program: Command, desk: Desk): void {
     .description('show unmatched feedback, with the beginning of its mail')
     .argument('<id>')
     .action((id: string) =>
-      desk.withExisting(async ({ db }) => {
+      cli.withExisting(async ({ db }) => {
         const found = await findUnmatchedFeedback(db, id)
         if (found === undefined) throw new Mistake(`There is no unmatched feedback "${id}"; it is kept 30 days.`)
         const { content, facts: more, ...rest } = found
-        desk.show(found, () => `${facts({ ...rest, facts: JSON.stringify(more) })}\n\n${printable(content)}`)
+        cli.show(found, () => `${facts({ ...rest, facts: JSON.stringify(more) })}\n\n${printable(content)}`)
       }),
     )
   group
     .command('rotate-key')
     .description('sign the return paths of messages to come with a new key')
     .action(() =>
-      desk.withExisting(async ({ db, actor }) => {
+      cli.withExisting(async ({ db, actor }) => {
         const rotated = await rotateReturnPath(db, actor)
-        desk.show(rotated, () => `Messages accepted from ${rotated.since.toISOString()} on get the key ${rotated.key}.`)
+        cli.show(rotated, () => `Messages accepted from ${rotated.since.toISOString()} on get the key ${rotated.key}.`)
       }),
     )
 }

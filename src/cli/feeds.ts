@@ -6,7 +6,7 @@ import { feedProviders } from '../store/feeds.ts'
 import { audited, findWorkspace, Mistake } from '../workspace/workspace.ts'
 import { readSecret } from './arguments.ts'
 import { facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
 interface AddOptions {
   readonly workspace?: string
@@ -14,7 +14,7 @@ interface AddOptions {
   readonly keyFile?: string
 }
 
-export function feedCommands(program: Command, desk: Desk): void {
+export function feedCommands(program: Command, cli: Cli): void {
   const group = program.command('feed').description('events that relay providers post to us (docs/feeds.md)')
 
   group
@@ -25,7 +25,7 @@ export function feedCommands(program: Command, desk: Desk): void {
     .option('--topic <arn>', 'ses: the SNS topic')
     .option('--key-file <file>', 'mailgun: webhook signing key; sendgrid: public key; - reads standard input')
     .action((provider: string, options: AddOptions, command: Command) =>
-      desk.with(async (tools) => {
+      cli.with(async (tools) => {
         const workspace =
           options.workspace === undefined
             ? {}
@@ -37,17 +37,17 @@ export function feedCommands(program: Command, desk: Desk): void {
           return added
         }
         const added = await audited(tools.db, tools, 'feed.added', add, told)
-        desk.show(added, () => facts({ ...added }))
+        cli.show(added, () => facts({ ...added }))
       }),
     )
   group
     .command('list')
     .description('list all feeds')
     .action(() =>
-      desk.withExisting(async (tools) => {
+      cli.withExisting(async (tools) => {
         const all = await listFeeds(tools)
         const rows = () => all.map((each) => [each.id, each.provider, each.workspace ?? 'installation', each.url])
-        desk.show(all, () => table(['ID', 'PROVIDER', 'ROUTE OF', 'URL'], rows(), 'There is no feed.'))
+        cli.show(all, () => table(['ID', 'PROVIDER', 'ROUTE OF', 'URL'], rows(), 'There is no feed.'))
       }),
     )
   group
@@ -55,7 +55,7 @@ export function feedCommands(program: Command, desk: Desk): void {
     .description('receive nothing more from a feed')
     .argument('<id>')
     .action((id: string) =>
-      desk.withExisting(async (tools) => {
+      cli.withExisting(async (tools) => {
         const remove = async (db: Db) => {
           const removed = /^[0-9a-f-]{36}$/i.test(id) ? await removeFeed({ ...tools, db }, id) : undefined
           if (removed === undefined)
@@ -63,7 +63,7 @@ export function feedCommands(program: Command, desk: Desk): void {
           return removed
         }
         const removed = await audited(tools.db, tools, 'feed.removed', remove, told)
-        desk.show(removed, () => `The feed of ${removed.provider} is removed.`)
+        cli.show(removed, () => `The feed of ${removed.provider} is removed.`)
       }),
     )
 }

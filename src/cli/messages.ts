@@ -9,7 +9,7 @@ import { table } from './print.ts'
 import { refusedCommand } from './refused.ts'
 import { sendAgainCommand } from './send-again.ts'
 import { describeMessage } from './timeline.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
 type Metadata = Pick<MessageWish, 'metadataName' | 'metadataValue'>
 interface ListWish extends Omit<MessageWish, 'mailboxId' | 'providerMessageId' | keyof Metadata | 'before' | 'most'> {
@@ -19,7 +19,7 @@ interface ListWish extends Omit<MessageWish, 'mailboxId' | 'providerMessageId' |
   readonly limit: number
 }
 
-export function messageCommands(program: Command, desk: Desk): void {
+export function messageCommands(program: Command, cli: Cli): void {
   const group = program.command('message').description('what was sent, and what happened to it')
 
   group
@@ -27,9 +27,9 @@ export function messageCommands(program: Command, desk: Desk): void {
     .description('show a message with everything that happened to it')
     .argument('<id>', 'the id of the message')
     .action((id: string) =>
-      desk.withExisting(async ({ db }) => {
+      cli.withExisting(async ({ db }) => {
         const timeline = await showMessage(db, id)
-        desk.show(timeline, () => describeMessage(timeline))
+        cli.show(timeline, () => describeMessage(timeline))
       }),
     )
   group
@@ -50,7 +50,7 @@ export function messageCommands(program: Command, desk: Desk): void {
     .option('--to <time>', 'accepted before this time', instant)
     .option('--limit <messages>', 'how many', positive, 50)
     .action((workspace: string, { limit, mailbox, providerId, metadata, ...wish }: ListWish) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const filter = {
           ...wish,
           ...metadata,
@@ -62,11 +62,11 @@ export function messageCommands(program: Command, desk: Desk): void {
           Object.keys(filter).length === 0 ? 'The workspace has no message yet.' : 'There is no such message.'
         const rows = () => all.map((m) => [m.id, m.createdAt, m.status, m.deliveryStatus, m.recipient, m.subject])
         const heads = ['ID', 'CREATED', 'STATUS', 'DELIVERY', 'RECIPIENT', 'SUBJECT']
-        desk.show(all, () => table(heads, rows(), none))
+        cli.show(all, () => table(heads, rows(), none))
       }),
     )
-  sendAgainCommand(group, desk)
-  refusedCommand(group, desk)
+  sendAgainCommand(group, cli)
+  refusedCommand(group, cli)
 }
 
 /** What stands before the first `=` is the name. */

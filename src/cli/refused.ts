@@ -3,13 +3,13 @@ import { Option, type Command } from 'commander'
 import { listRefusedOf, type RefusalFilter } from '../workspace/workspace.ts'
 import { instant, positive, workspaceArgument } from './arguments.ts'
 import { table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
 interface Given extends RefusalFilter {
   readonly limit: number
 }
 
-export function refusedCommand(group: Command, desk: Desk): void {
+export function refusedCommand(group: Command, cli: Cli): void {
   group
     .command('refused')
     .description('list the latest submissions that were refused and never became a message')
@@ -20,7 +20,7 @@ export function refusedCommand(group: Command, desk: Desk): void {
     .option('--from <time>', 'only from this time on', instant)
     .option('--to <time>', 'only before this time', instant)
     .action((workspace: string, { limit, ...filter }: Given) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const all = await listRefusedOf(db, id, limit, filter)
         const rows = () =>
           all.map((each) => {
@@ -28,7 +28,7 @@ export function refusedCommand(group: Command, desk: Desk): void {
             return [at, source, code, sender, recipientDomain, callerId, requestId, field, error]
           })
         const heads = ['TIME', 'SOURCE', 'CODE', 'SENDER', 'RECIPIENT AT', 'KEY OR LOGIN', 'REQUEST', 'FIELD', 'TOLD']
-        desk.show(all, () => table(heads, rows(), 'Nothing was refused in the last 30 days.'))
+        cli.show(all, () => table(heads, rows(), 'Nothing was refused in the last 30 days.'))
       }),
     )
 }

@@ -10,9 +10,9 @@ import { resealMacRoot } from '../store/mac-root.ts'
 import { resealAll } from '../store/sealed.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import { facts } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
-export function rotateKeyCommand(program: Command, desk: Desk): void {
+export function rotateKeyCommand(program: Command, cli: Cli): void {
   program
     .command('rotate-key')
     .description(
@@ -20,7 +20,7 @@ export function rotateKeyCommand(program: Command, desk: Desk): void {
     )
     .option('--finish', 'see that nothing needs the old key, and forget it')
     .action(({ finish }: { finish?: true }) =>
-      desk.withExisting(async ({ db, vault, settings, actor }) => {
+      cli.withExisting(async ({ db, vault, settings, actor }) => {
         const inFile = settings.POSTHORN_SECRET_KEY === undefined
         const before = installationKeys(settings).all().length
         if (finish !== true) begin(settings, inFile)
@@ -29,7 +29,7 @@ export function rotateKeyCommand(program: Command, desk: Desk): void {
         if (finish !== true || before > 1) await writeAudit(db, { actor, action })
         const done = await sealAnew(db, vault)
         if (finish === true && inFile) dropOldKeysFromFile(settings)
-        desk.show({ ...done, finished: finish === true }, () =>
+        cli.show({ ...done, finished: finish === true }, () =>
           [
             facts({ 'secrets looked at': done.seen, 'sealed anew': done.resealed }),
             before === 1 && finish === true ? noOldKey : next(finish === true, inFile),

@@ -7,9 +7,9 @@ import { isRefusal } from '../domain/refusal.ts'
 import { mayNotSend } from '../domain/standing.ts'
 import { findMessage, Mistake, sendAgain, standingOf } from '../workspace/workspace.ts'
 import { facts } from './print.ts'
-import type { Desk, Tools } from './tools.ts'
+import type { Cli, Tools } from './tools.ts'
 
-export function sendAgainCommand(group: Command, desk: Desk): void {
+export function sendAgainCommand(group: Command, cli: Cli): void {
   group
     .command('send-again')
     .description(
@@ -17,7 +17,7 @@ export function sendAgainCommand(group: Command, desk: Desk): void {
     )
     .argument('<id>', 'the id of the message')
     .action((text: string) =>
-      desk.withExisting(async (tools) => {
+      cli.withExisting(async (tools) => {
         const { id, workspace } = await findMessage(tools.db, text)
         const standing = await standingOf(tools.db, workspace, tools.publicUrl)
         const refusal = standing === undefined ? undefined : mayNotSend(standing)
@@ -28,7 +28,7 @@ export function sendAgainCommand(group: Command, desk: Desk): void {
         if (isRefusal(answer)) throw new Mistake(answer.words)
         const { message, replayed } = answer
         const { recipient, status } = message
-        desk.show({ id: message.id, sentAgainFor: id, recipient, status, replayed }, () =>
+        cli.show({ id: message.id, sentAgainFor: id, recipient, status, replayed }, () =>
           replayed
             ? `It was sent again before, as ${message.id}.`
             : facts({ id: message.id, 'sent again for': id, to: recipient, status }),

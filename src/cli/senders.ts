@@ -26,16 +26,16 @@ import { scopes } from '../domain/scopes.ts'
 import type { MadeRow } from '../store/made-by-key.ts'
 import { instant, workspaceArgument } from './arguments.ts'
 import { asWord, endOf, facts, table } from './print.ts'
-import type { Desk, Tools } from './tools.ts'
+import type { Cli, Tools } from './tools.ts'
 
-export function domainCommands(program: Command, desk: Desk): void {
+export function domainCommands(program: Command, cli: Cli): void {
   const group = program.command('domain').description('domains that a workspace sends from')
   /** Does something with a domain, and shows it as it is then. */
   const shown = (act: (tools: Tools, by: By, id: string) => Promise<Domain>) => (workspace: string, name: string) =>
-    desk.inWorkspace(workspace, async (tools, by) => {
+    cli.inWorkspace(workspace, async (tools, by) => {
       const { id } = await domainNamed(tools.db, by.workspaceId, name)
       const domain = await act(tools, by, id)
-      desk.show(domain, () => describeDomain(domain))
+      cli.show(domain, () => describeDomain(domain))
     })
 
   group
@@ -45,9 +45,9 @@ export function domainCommands(program: Command, desk: Desk): void {
     .argument('<name>', 'the domain, such as example.org')
     .option('--verified', 'take it as verified on your word (tests, migrations)', false)
     .action((workspace: string, name: string, { verified }: { verified: boolean }) =>
-      desk.inWorkspace(workspace, async (tools, by) => {
+      cli.inWorkspace(workspace, async (tools, by) => {
         const domain = await addDomainFor(tools, by, name, verified)
-        desk.show(domain, () => `${describeDomain(domain)}\n\n${stepsAfter(domain, workspace)}`)
+        cli.show(domain, () => `${describeDomain(domain)}\n\n${stepsAfter(domain, workspace)}`)
       }),
     )
   group
@@ -79,9 +79,9 @@ export function domainCommands(program: Command, desk: Desk): void {
     .description('list the domains of a workspace with their DNS records')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.inWorkspace(workspace, async ({ db, hostname }, { workspaceId: id }) => {
+      cli.inWorkspace(workspace, async ({ db, hostname }, { workspaceId: id }) => {
         const domains = await listDomains(db, id, hostname)
-        desk.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
+        cli.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
       }),
     )
   group
@@ -96,10 +96,10 @@ export function domainCommands(program: Command, desk: Desk): void {
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
     .action((workspace: string, name: string) =>
-      desk.inWorkspace(workspace, async (tools, by) => {
+      cli.inWorkspace(workspace, async (tools, by) => {
         const { id } = await domainNamed(tools.db, by.workspaceId, name)
         const removed = await removeDomain(tools, by, id)
-        desk.show({ removed }, () => `Removed: ${removed}`)
+        cli.show({ removed }, () => `Removed: ${removed}`)
       }),
     )
 }
@@ -112,7 +112,7 @@ async function checkDomain({ db, hostname, settings }: Tools, { workspaceId }: B
   return domain
 }
 
-export function mailboxCommands(program: Command, desk: Desk): void {
+export function mailboxCommands(program: Command, cli: Cli): void {
   const group = program.command('mailbox').description('addresses that a workspace sends from')
 
   group
@@ -122,10 +122,10 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .argument('<address>', 'such as shop@example.org')
     .option('--name <name>', 'the display name that recipients see')
     .action((workspace: string, address: string, { name }: { name?: string }) =>
-      desk.inWorkspace(workspace, async (tools, by) => {
+      cli.inWorkspace(workspace, async (tools, by) => {
         const mailbox = await addMailboxFor(tools, by, address, name)
         const { status } = await domainNamed(tools.db, by.workspaceId, mailbox.domain)
-        desk.show(mailbox, () => `${describeMailbox(mailbox)}${waitingFor(mailbox.domain, status, workspace)}`)
+        cli.show(mailbox, () => `${describeMailbox(mailbox)}${waitingFor(mailbox.domain, status, workspace)}`)
       }),
     )
   group
@@ -133,10 +133,10 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .description('list the mailboxes of a workspace')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const all = await listMailboxes(db, id)
         const rows = () => all.map((each) => [each.id, each.address, each.name, each.status])
-        desk.show(all, () => table(['ID', 'ADDRESS', 'NAME', 'STATUS'], rows(), 'The workspace has no mailbox yet.'))
+        cli.show(all, () => table(['ID', 'ADDRESS', 'NAME', 'STATUS'], rows(), 'The workspace has no mailbox yet.'))
       }),
     )
   group
@@ -147,10 +147,10 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .option('--name <name>', 'the display name that recipients see; an empty one takes it away')
     .action((id: string, wish: { status?: 'active' | 'disabled'; name?: string }, command: Command) => {
       if (Object.keys(wish).length === 0) command.error('error: give --status or --name')
-      return desk.withExisting(async (tools) => {
+      return cli.withExisting(async (tools) => {
         const workspace = await whoseMailbox(tools.db, id)
         const mailbox = await changeMailboxFor(tools, tools.by(workspace), id.toLowerCase(), wish)
-        desk.show(mailbox, () => describeMailbox(mailbox))
+        cli.show(mailbox, () => describeMailbox(mailbox))
       })
     })
   group
@@ -158,16 +158,16 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .description('remove a mailbox for good: its mail that waits fails, what was sent stays')
     .argument('<id>', 'the id of the mailbox')
     .action((id: string) =>
-      desk.withExisting(async (tools) => {
+      cli.withExisting(async (tools) => {
         const workspace = await whoseMailbox(tools.db, id)
         const office = { db: tools.db, systemMailbox: tools.settings.POSTHORN_SYSTEM_MAILBOX }
         const removed = await removeMailbox(office, tools.by(workspace), id.toLowerCase())
-        desk.show({ removed }, () => `Removed: ${removed}`)
+        cli.show({ removed }, () => `Removed: ${removed}`)
       }),
     )
 }
 
-export function keyCommands(program: Command, desk: Desk): void {
+export function keyCommands(program: Command, cli: Cli): void {
   const group = program.command('key').description('API keys of a workspace')
 
   group
@@ -179,12 +179,12 @@ export function keyCommands(program: Command, desk: Desk): void {
     .option('--expires <time>', 'until when, such as 2027-01-31T00:00:00Z', instant)
     .addHelpText('after', `\nScopes: ${scopes.join(', ')}`)
     .action((workspace: string, options: { name: string; scope: readonly string[]; expires?: Date }) =>
-      desk.inWorkspace(workspace, async (tools, by) => {
+      cli.inWorkspace(workspace, async (tools, by) => {
         const { name, scope: scopes, expires: expiresAt } = options
         const wish = { name, scopes, ...(expiresAt !== undefined && { expiresAt }) }
         const made = await createKeyFor(tools, by, wish)
         const once = 'This key is shown once and kept only as a hash: store it now.'
-        desk.show(made, () => `${describeKey(made)}\nkey: ${made.key}\n\n${once}`)
+        cli.show(made, () => `${describeKey(made)}\nkey: ${made.key}\n\n${once}`)
       }),
     )
   group
@@ -192,7 +192,7 @@ export function keyCommands(program: Command, desk: Desk): void {
     .description('list the keys of a workspace')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const keys = await listKeys(db, id)
         const rows = () =>
           keys.map((key) => [
@@ -204,7 +204,7 @@ export function keyCommands(program: Command, desk: Desk): void {
             endOf(key),
           ])
         const heads = ['ID', 'NAME', 'KEY', 'SCOPES', 'LAST USED', 'STATE']
-        desk.show(keys, () => table(heads, rows(), 'The workspace has no key yet.'))
+        cli.show(keys, () => table(heads, rows(), 'The workspace has no key yet.'))
       }),
     )
   group
@@ -212,11 +212,11 @@ export function keyCommands(program: Command, desk: Desk): void {
     .description('refuse a key from now on')
     .argument('<id>', 'the id of the key')
     .action((id: string) =>
-      desk.withExisting(async (tools) => {
+      cli.withExisting(async (tools) => {
         const key = await revokeKeyFor(tools, tools.by(await whoseKey(tools.db, id)), id.toLowerCase())
         const made = (key.stillValid ?? []).map((each) => [each.id, madeKinds[each.kind], each.name])
         const rest = () => `\n\nMade with it and still valid:\n${table(['ID', 'WHAT', 'NAME'], made, '')}`
-        desk.show(key, () => `${describeKey(key)}${made.length > 0 ? rest() : ''}`)
+        cli.show(key, () => `${describeKey(key)}${made.length > 0 ? rest() : ''}`)
       }),
     )
 }

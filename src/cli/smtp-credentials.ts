@@ -9,9 +9,9 @@ import {
 import type { SmtpCredential } from '../workspace/workspace.ts'
 import { workspaceArgument } from './arguments.ts'
 import { endOf, facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
-export function smtpCredentialCommands(program: Command, desk: Desk): void {
+export function smtpCredentialCommands(program: Command, cli: Cli): void {
   const group = program.command('smtp-credential').description('usernames and passwords for SMTP submission')
 
   group
@@ -20,10 +20,10 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .argument(...workspaceArgument)
     .option('--name <name>', 'what it is for', 'SMTP')
     .action((workspace: string, { name }: { name: string }) =>
-      desk.inWorkspace(workspace, async (tools, by) => {
+      cli.inWorkspace(workspace, async (tools, by) => {
         const made = await createCredentialFor(tools, by, name)
         const once = 'The password is shown once and kept only as a hash: store it now.'
-        desk.show(made, () => `${describe(made)}\npassword: ${made.password}\n\n${once}`)
+        cli.show(made, () => `${describe(made)}\npassword: ${made.password}\n\n${once}`)
       }),
     )
   group
@@ -31,11 +31,11 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .description('list the credentials of a workspace')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const all = await listSmtpCredentials(db, id)
         const rows = () =>
           all.map((each) => [each.id, each.name, each.username, each.lastUsedAt ?? 'never', endOf(each)])
-        desk.show(all, () =>
+        cli.show(all, () =>
           table(['ID', 'NAME', 'USERNAME', 'LAST USED', 'STATE'], rows(), 'The workspace has no SMTP credential yet.'),
         )
       }),
@@ -45,10 +45,10 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .description('refuse a credential from now on, also in open sessions')
     .argument('<id>', 'the id of the credential')
     .action((id: string) =>
-      desk.withExisting(async (tools) => {
+      cli.withExisting(async (tools) => {
         const by = tools.by(await whoseCredential(tools.db, id))
         const credential = await revokeCredentialFor(tools, by, id.toLowerCase())
-        desk.show(credential, () => describe(credential))
+        cli.show(credential, () => describe(credential))
       }),
     )
 }

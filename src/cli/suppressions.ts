@@ -14,9 +14,9 @@ import {
 } from '../workspace/workspace.ts'
 import { readGiven, workspaceArgument } from './arguments.ts'
 import { facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
-export function suppressionCommands(program: Command, desk: Desk): void {
+export function suppressionCommands(program: Command, cli: Cli): void {
   const group = program.command('suppression').description('recipients that a workspace does not write to')
   const command = (name: string, description: string): Command =>
     group
@@ -27,26 +27,26 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('add', 'suppress a recipient')
     .argument('<address>')
     .action((workspace: string, address: string) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
         const added = await addSuppression(db, id, address, actor)
-        desk.show(added, () => facts({ recipient: added.recipient, reason: added.reason, since: added.createdAt }))
+        cli.show(added, () => facts({ recipient: added.recipient, reason: added.reason, since: added.createdAt }))
       }),
     )
   command('remove', 'write to a recipient again')
     .argument('<address>')
     .action((workspace: string, address: string) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
         const removed = await removeSuppression(db, id, address, actor)
-        desk.show(removed, () => `${removed.recipient} is no longer suppressed.`)
+        cli.show(removed, () => `${removed.recipient} is no longer suppressed.`)
       }),
     )
   command('list', 'list suppressed recipients').action((workspace: string) =>
-    desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+    cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
       const all = await Array.fromAsync(listSuppressions(db, id))
       const rows = () =>
         all.map((each) => [each.recipient, each.reason, each.createdAt, each.rule ?? each.createdBy, each.evidence])
       const heads = ['RECIPIENT', 'REASON', 'SINCE', 'BY', 'EVIDENCE']
-      desk.show(all, () => table(heads, rows(), 'Nobody is suppressed.'))
+      cli.show(all, () => table(heads, rows(), 'Nobody is suppressed.'))
     }),
   )
   command(
@@ -61,10 +61,10 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     )
     .option('--dry-run', 'say what would happen, and write nothing')
     .action((workspace: string, file: string, wish: ImportWish) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
         const text = (await readGiven(file, limits.suppressionImportBytesMax)).toString('utf8')
         const result = await importSuppressions(db, id, text, actor, wish)
-        desk.show(result, () => describeImport(result, wish))
+        cli.show(result, () => describeImport(result, wish))
       }),
     )
   command('undo', 'take back everything that one rule did in a time range')
@@ -72,15 +72,15 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     .requiredOption('--since <time>', '2026-11-01, or 2026-11-01T08:30:00Z')
     .option('--until <time>', 'instead of now')
     .action((workspace: string, range: { rule: string; since: string; until?: string }) =>
-      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
+      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
         const result = await undoRule(db, id, range, actor)
-        desk.show(result, () => `${result.removed} recipients are no longer suppressed.`)
+        cli.show(result, () => `${result.removed} recipients are no longer suppressed.`)
       }),
     )
   command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
-    desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
-      if (desk.json) desk.show(await Array.fromAsync(listSuppressions(db, id)), () => '')
-      else for await (const line of exportSuppressions(db, id)) desk.write(line)
+    cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      if (cli.json) cli.show(await Array.fromAsync(listSuppressions(db, id)), () => '')
+      else for await (const line of exportSuppressions(db, id)) cli.write(line)
     }),
   )
 }

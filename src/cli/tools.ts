@@ -33,7 +33,7 @@ export interface Tools {
 }
 
 /** What the commands are given when the program is built. */
-export interface Desk extends Printer {
+export interface Cli extends Printer {
   readonly write: (text: string) => void
   readonly json: boolean
   /** Throws where the environment is wrong. */

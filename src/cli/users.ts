@@ -3,7 +3,7 @@ import { Option, type Command } from 'commander'
 import { memberRoles, type MemberRole } from '../domain/scopes.ts'
 import { beginLoginAnew, createUser, findWorkspace, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
 interface Options {
   readonly email: string
@@ -13,7 +13,7 @@ interface Options {
   readonly operator: boolean
 }
 
-export function userCommands(program: Command, desk: Desk): void {
+export function userCommands(program: Command, cli: Cli): void {
   const group = program.command('user').description('people who sign in to the dashboard')
 
   group
@@ -30,7 +30,7 @@ export function userCommands(program: Command, desk: Desk): void {
       // No role stands in for one that was forgotten: the greatest would give away everything, and any other surprises.
       if (options.workspace !== undefined && options.role === undefined)
         command.error(`error: --workspace needs --role, what the person may do there: ${memberRoles.join(', ')}`)
-      return desk.with(async ({ db, vault, actor }) => {
+      return cli.with(async ({ db, vault, actor }) => {
         const { email, name, workspace, role, operator } = options
         const found = workspace === undefined ? undefined : await findWorkspace(db, vault, workspace)
         const made = await createUser(db, actor, {
@@ -40,7 +40,7 @@ export function userCommands(program: Command, desk: Desk): void {
           ...(found !== undefined && role !== undefined && { member: { workspace: found.id, role } }),
         })
         const { id, password } = made
-        desk.show(made, () =>
+        cli.show(made, () =>
           [
             facts({ id, email: made.email, operator: made.operator, workspace: found?.name, role, password }),
             ...(password === undefined ? ['The login existed already; its password stays.'] : []),
@@ -53,7 +53,7 @@ export function userCommands(program: Command, desk: Desk): void {
     .command('list')
     .description('list all logins, with their workspaces')
     .action(() =>
-      desk.withExisting(async ({ db }) => {
+      cli.withExisting(async ({ db }) => {
         const all = await listLogins(db)
         const rows = () =>
           all.map(({ email, operator, twoFactor, workspaces, lastSignInAt }) => [
@@ -64,7 +64,7 @@ export function userCommands(program: Command, desk: Desk): void {
             lastSignInAt ?? 'never',
           ])
         const heads = ['EMAIL', 'OPERATOR', 'SECOND FACTOR', 'WORKSPACES', 'LAST SIGN-IN']
-        desk.show(all, () => table(heads, rows(), 'There is no login yet.'))
+        cli.show(all, () => table(heads, rows(), 'There is no login yet.'))
       }),
     )
   group
@@ -73,9 +73,9 @@ export function userCommands(program: Command, desk: Desk): void {
     .argument('<email>')
     .addOption(new Option('--operator <flag>').choices(['true', 'false']).makeOptionMandatory())
     .action((email: string, { operator }: { operator: 'true' | 'false' }) =>
-      desk.withExisting(async ({ db, actor }) => {
+      cli.withExisting(async ({ db, actor }) => {
         const changed = await setLogin(db, actor, email, { operator: operator === 'true' })
-        desk.show(changed, () => facts({ ...changed }))
+        cli.show(changed, () => facts({ ...changed }))
       }),
     )
   group
@@ -83,9 +83,9 @@ export function userCommands(program: Command, desk: Desk): void {
     .description('begin a login anew: a new password, shown once; second factor, passkeys and sessions go')
     .argument('<email>')
     .action((email: string) =>
-      desk.withExisting(async ({ db, actor }) => {
+      cli.withExisting(async ({ db, actor }) => {
         const anew = await beginLoginAnew(db, actor, email)
-        desk.show(anew, () => facts({ ...anew }))
+        cli.show(anew, () => facts({ ...anew }))
       }),
     )
   group
@@ -93,9 +93,9 @@ export function userCommands(program: Command, desk: Desk): void {
     .description('remove a login with its sessions and memberships')
     .argument('<email>')
     .action((email: string) =>
-      desk.withExisting(async ({ db, actor }) => {
+      cli.withExisting(async ({ db, actor }) => {
         const removed = await removeLogin(db, actor, email)
-        desk.show(removed, () => `Removed: ${removed.email}`)
+        cli.show(removed, () => `Removed: ${removed.email}`)
       }),
     )
 }

@@ -14,7 +14,7 @@ import type { WebhookDesk } from '../webhooks/webhooks.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import { idOf, instant, workspaceArgument } from './arguments.ts'
 import { asWord, facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
 interface Replay {
   readonly event?: string
@@ -31,7 +31,7 @@ interface LogWish extends Pick<WebhookLogFilter, 'state' | 'type'> {
 
 const once = 'This secret is shown once: store it now, with the receiver.'
 
-export function webhookCommands(program: Command, desk: Desk): void {
+export function webhookCommands(program: Command, cli: Cli): void {
   const group = program.command('webhook').description('where events of a workspace are posted')
   const command = (name: string, description: string): Command =>
     group
@@ -43,11 +43,11 @@ export function webhookCommands(program: Command, desk: Desk): void {
     workspace: string,
     work: (webhooks: WebhookDesk, id: WorkspaceId, actor: string, db: Db) => Promise<void>,
   ): Promise<void> =>
-    desk.inWorkspace(workspace, ({ db, webhooks }, { workspaceId, actor }) => work(webhooks, workspaceId, actor, db))
+    cli.inWorkspace(workspace, ({ db, webhooks }, { workspaceId, actor }) => work(webhooks, workspaceId, actor, db))
   const show = (answer: WebhookEndpointWithSecret | Refusal): void => {
     const endpoint = allowed(answer)
     const secret = endpoint.secret === undefined ? '' : `\nsecret: ${endpoint.secret}\n\n${once}`
-    desk.show(endpoint, () => `${describe(endpoint)}${secret}`)
+    cli.show(endpoint, () => `${describe(endpoint)}${secret}`)
   }
 
   command('set', 'set the endpoint: the first time this makes it, and shows its secret')
@@ -82,7 +82,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
   command('test', 'post a test event').action((workspace: string) =>
     at(workspace, async (webhooks, id, actor) => {
       const { eventId } = allowed(await webhooks.test(id, actor))
-      desk.show(
+      cli.show(
         { eventId },
         () =>
           `The test event ${eventId} is on its way; \`posthorn webhook log ${asWord(workspace)}\` shows what became of it.`,
@@ -108,7 +108,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
               each.trouble === undefined ? undefined : webhookTroubles[each.trouble],
               each.durationMs,
             ])
-          desk.show(detail, () =>
+          cli.show(detail, () =>
             [
               facts({
                 id: detail.id,
@@ -127,7 +127,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
         const rows = () =>
           items.map((each) => [each.id, each.type, each.messageId, each.createdAt, each.state, each.nextAttemptAt])
         const heads = ['EVENT', 'TYPE', 'MESSAGE', 'AT', 'STATE', 'NEXT TRY']
-        desk.show(items, () => table(heads, rows(), 'There are no events yet.'))
+        cli.show(items, () => table(heads, rows(), 'There are no events yet.'))
       }),
     )
   command('replay', 'send an event again, or of a time all that the endpoint wants: same ids, same bytes, eight tries')
@@ -152,7 +152,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
               )
             : await webhooks.replayEvent(id, wish.event.toLowerCase(), actor)
         const { replayed } = allowed(answer)
-        desk.show({ replayed }, () => `${replayed} ${replayed === 1 ? 'event is' : 'events are'} on the way again.`)
+        cli.show({ replayed }, () => `${replayed} ${replayed === 1 ? 'event is' : 'events are'} on the way again.`)
       })
     })
 }

@@ -14,9 +14,9 @@ import {
 import type { Plan, PlanChanges, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
 import { readSecret, workspaceArgument } from './arguments.ts'
 import { facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Cli } from './tools.ts'
 
-export function workspaceCommands(program: Command, desk: Desk): void {
+export function workspaceCommands(program: Command, cli: Cli): void {
   const group = program.command('workspace').description('who sends: make, list, show, change and remove workspaces')
 
   group
@@ -25,16 +25,16 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .requiredOption('--name <name>', 'its name, unlike any other')
     .option('--plan <plan>', 'its plan', 'unlimited')
     .action((options: { name: string; plan: string }) =>
-      desk.with(async (tools) => {
+      cli.with(async (tools) => {
         const made = await createWorkspaceAsOperator(tools, tools.actor, options.name, options.plan)
-        desk.show(made, () => describe(made, tools.settings))
+        cli.show(made, () => describe(made, tools.settings))
       }),
     )
   group
     .command('list')
     .description('list all workspaces')
     .action(() =>
-      desk.withExisting(async ({ db, vault }) => {
+      cli.withExisting(async ({ db, vault }) => {
         const all = await listAllWorkspaces(db, vault)
         const more = all.some(({ ownName }) => ownName !== undefined)
         const rows = () =>
@@ -43,7 +43,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
             return [each.id, each.name, statusOf(each), each.plan, each.route, ...own]
           })
         const heads = ['ID', 'NAME', 'STATUS', 'PLAN', 'ROUTE', ...(more ? ['ITS MEMBERS SAY'] : [])]
-        desk.show(all, () => table(heads, rows(), 'There is no workspace yet.'))
+        cli.show(all, () => table(heads, rows(), 'There is no workspace yet.'))
       }),
     )
   group
@@ -51,9 +51,9 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .description('show one workspace')
     .argument(...workspaceArgument)
     .action((name: string) =>
-      desk.withExisting(async ({ db, vault, settings }) => {
+      cli.withExisting(async ({ db, vault, settings }) => {
         const found = await findAnyWorkspace(db, vault, name)
-        desk.show(found, () => describe(found, settings))
+        cli.show(found, () => describe(found, settings))
       }),
     )
   group
@@ -77,14 +77,14 @@ export function workspaceCommands(program: Command, desk: Desk): void {
       if (Object.keys(wish).length === 0)
         command.error('error: give --name, --plan, --status, --route or --keep-content')
       const { keepContent, ...rest } = wish
-      return desk.inWorkspace(name, async (tools, { workspaceId: id }) => {
+      return cli.inWorkspace(name, async (tools, { workspaceId: id }) => {
         const changes = {
           ...rest,
           ...(keepContent !== undefined && { keepsContent: keepContent === 'true' }),
           ...(rest.route === '-' && { route: await readSecret('-') }),
         }
         const changed = await changeWorkspaceAsOperator(tools, tools.actor, id, changes)
-        desk.show(changed, () => describe(changed, tools.settings))
+        cli.show(changed, () => describe(changed, tools.settings))
       })
     })
   group
@@ -100,13 +100,13 @@ export function workspaceCommands(program: Command, desk: Desk): void {
       false,
     )
     .action((name: string, { yes, cancelQueued }: { yes: boolean; cancelQueued: boolean }) =>
-      desk.withExisting(async ({ db, vault, settings, actor }) => {
+      cli.withExisting(async ({ db, vault, settings, actor }) => {
         const tools = { db, systemMailbox: settings.POSTHORN_SYSTEM_MAILBOX }
         const found = await findAnyWorkspace(db, vault, name)
-        const told = (words: string): void => void (desk.json || process.stderr.write(`posthorn: ${words}\n`))
+        const told = (words: string): void => void (cli.json || process.stderr.write(`posthorn: ${words}\n`))
         const wish = { isSure: yes, cancelsQueued: cancelQueued }
         const removed = await removeWorkspace(tools, actor, found, wish, told)
-        desk.show(removed, () => {
+        cli.show(removed, () => {
           const cancelled = removed.cancelled > 0 ? `, ${removed.cancelled} messages cancelled` : ''
           return `Removed: ${removed.name} (${removed.id}), ${removed.rows} rows${cancelled}.`
         })
@@ -114,7 +114,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     )
 }
 
-export function planCommands(program: Command, desk: Desk): void {
+export function planCommands(program: Command, cli: Cli): void {
   const group = program.command('plan').description('limits of sending: make, change, list and remove plans')
 
   group
@@ -127,19 +127,19 @@ export function planCommands(program: Command, desk: Desk): void {
     .option('--monthly <messages>', 'in a month (UTC), or none', limit)
     .option('--upgrade-url <url>', 'where to get a bigger plan')
     .action((name: string, { apiSending, ...limits }: Omit<PlanChanges, 'apiSending'> & { apiSending?: string }) =>
-      desk.with(async (tools) => {
+      cli.with(async (tools) => {
         const changes = { ...limits, ...(apiSending !== undefined && { apiSending: apiSending === 'true' }) }
         const plan = await setPlanAsOperator(tools, tools.actor, name, changes)
-        desk.show(plan, () => planTable([plan]))
+        cli.show(plan, () => planTable([plan]))
       }),
     )
   group
     .command('list')
     .description('list all plans')
     .action(() =>
-      desk.withExisting(async ({ db }) => {
+      cli.withExisting(async ({ db }) => {
         const plans = await listPlans(db)
-        desk.show(plans, () => planTable(plans))
+        cli.show(plans, () => planTable(plans))
       }),
     )
   group
@@ -147,9 +147,9 @@ export function planCommands(program: Command, desk: Desk): void {
     .description('remove a plan that no workspace has')
     .argument('<name>')
     .action((name: string) =>
-      desk.withExisting(async (tools) => {
+      cli.withExisting(async (tools) => {
         await removePlanAsOperator(tools, tools.actor, name)
-        desk.show({ removed: name }, () => `Removed: ${name}`)
+        cli.show({ removed: name }, () => `Removed: ${name}`)
       }),
     )
 }
