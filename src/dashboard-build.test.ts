@@ -1,13 +1,16 @@
 // The build itself; what comes of it is tried in src/http/dashboard.test.ts.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { Client } from 'pg'
 import { afterAll, expect, test } from 'vitest'
+import { freshDatabase, urlOf } from '../test/world/postgres.ts'
+import { freePorts } from './base/free-ports.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'posthorn-unbuilt-'))
@@ -54,11 +57,63 @@ test.runIf(process.platform === 'linux')(
   180_000,
 )
 
+test.runIf(process.platform === 'linux')(
+  'delivery does not wait for a build, and a stop leaves no builder behind',
+  async () => {
+    writeFileSync(
+      join(checkout, 'dashboard/vite.config.ts'),
+      'await new Promise((never) => setInterval(never, 1 << 30, never))',
+    )
+    const database = await freshDatabase()
+    const client = new Client(database.connection)
+    await client.connect()
+    const ports = await freePorts(2)
+    const service = spawn(process.execPath, [join(checkout, 'src/main.ts'), 'serve'], {
+      env: {
+        PATH: process.env['PATH'],
+        DATABASE_URL: urlOf(database.connection),
+        POSTHORN_SECRET_KEY: 'k'.repeat(32),
+        POSTHORN_DATA_DIR: join(folder, 'serving'),
+        POSTHORN_ROLES: 'api,deliver',
+        POSTHORN_HTTP_PORT: String(ports[0]),
+        POSTHORN_METRICS_PORT: String(ports[1]),
+      },
+      stdio: 'ignore',
+    })
+    const ended = once(service, 'exit')
+    try {
+      const nodes = () =>
+        client.query('select from delivering_nodes').then(
+          ({ rowCount }) => rowCount,
+          () => 0,
+        )
+      await expect.poll(nodes).toBe(1)
+      const builder = childrenOf(service.pid ?? 0).filter((pid) => commandOf(pid).includes('vite.js'))
+      expect(builder).toHaveLength(1)
+      service.kill()
+      expect(await ended).toEqual([0, null])
+      expect(commandOf(builder[0] ?? 0)).toBe('')
+    } finally {
+      service.kill('SIGKILL')
+      await client.end()
+      await database.drop()
+    }
+  },
+)
+
 function childrenOf(pid: number): number[] {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
   } catch {
     return [] // it has ended
+  }
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    return ''
   }
 }
 

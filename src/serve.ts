@@ -78,7 +78,10 @@ async function start(running: Running): Promise<void> {
   // It may go on: what waits for delivery needs no certificate of ours.
   const stale = names.some((role) => role === 'smtp' || role === 'feedback') && staleCertificate(settings, new Date())
   if (stale) warn(log, 'certificate', stale)
-  const dashboard = names.includes('api') ? await dashboardFolder(running) : undefined
+  const dashboard = names.includes('api') ? dashboardFolder(running) : undefined
+  // The builder takes 300 MB: on the smallest machines a database and a service leave it less than the pages of its own programs, which are then read
+  // from the disk for ever.
+  if (little.status === 'warn') await dashboard
   giveUp.throwIfAborted()
   const connection = await openConnection(running)
   const keys = installationKeys(settings)
@@ -100,7 +103,7 @@ async function start(running: Running): Promise<void> {
     vault,
     log: metrics.counting(log),
     metrics,
-    dashboard,
+    dashboard: await dashboard,
     ...(child !== undefined && { deliveryState: child.deliveryState }),
   })
   // Both processes at once: what one of them waits for is no matter of the other's.
@@ -129,13 +132,12 @@ async function start(running: Running): Promise<void> {
   say(1, `${box}posthorn ready ${publicUrl(settings)}\n`)
 }
 
-/**
- * Where it has to be built, that comes first: the builder takes 300 MB, and on the smallest machines a database and a service leave it less than the pages
- * of its own programs, which are then read from the disk for ever. Mail must go out, with or without a page to look at it.
- */
-async function dashboardFolder({ settings, log, end: { giveUp } }: Running): Promise<string | undefined> {
+/** Undefined where it cannot be built: mail must go out, with or without a page to look at it. Whoever is delivered to does not wait for a build. */
+async function dashboardFolder({ settings, log, end: { giveUp }, stops }: Running): Promise<string | undefined> {
+  const built = builtDashboard(settings.POSTHORN_DATA_DIR, (sentence) => say(2, `posthorn: ${sentence}\n`), giveUp)
+  stops.push(async () => void (await built.catch(() => undefined))) // no builder is left behind
   try {
-    return await builtDashboard(settings.POSTHORN_DATA_DIR, (sentence) => say(2, `posthorn: ${sentence}\n`), giveUp)
+    return await built
   } catch (error) {
     if (!giveUp.aborted)
       warn(
