@@ -67,6 +67,10 @@ test('a workspace is made ready to send, word by word as the contract says', asy
   expect(key).toMatchObject({ key: expect.stringMatching(/^ph_/) as string, scopes })
   const plan = await answer('plan', 'set', 'tiny', '--hourly', '3')
   expect(plan).toMatchObject({ name: 'tiny', hourly: 3, daily: null })
+  expect(await answer('plan', 'set', 'tiny', '--hourly', 'none', '--daily', '7')).toMatchObject({
+    hourly: null,
+    daily: 7,
+  })
 })
 
 test.each([[['--json']], [['--roles', 'api', '--json']], [['--roles', 'api', '--roles', 'smtp']], [['--']]])(

@@ -1,6 +1,7 @@
 // `posthorn workspace` and `posthorn plan`.
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import type { Settings } from '../config.ts'
+import type { PlanChanges } from '../store/plans.ts'
 import {
   changeWorkspaceAsOperator,
   createWorkspaceAsOperator,
@@ -11,7 +12,7 @@ import {
   removeWorkspace,
   setPlanAsOperator,
 } from '../workspace/workspace.ts'
-import type { Plan, PlanChanges, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
+import type { Plan, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
 import { readSecret, workspaceArgument } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
@@ -126,9 +127,13 @@ export function planCommands(program: Command, cli: Cli): void {
     .option('--daily <messages>', 'in a day (UTC), or none', limit)
     .option('--monthly <messages>', 'in a month (UTC), or none', limit)
     .option('--upgrade-url <url>', 'where to get a bigger plan')
-    .action((name: string, { apiSending, ...limits }: Omit<PlanChanges, 'apiSending'> & { apiSending?: string }) =>
+    .action((name: string, { apiSending, ...given }: Record<string, string | number>) =>
       cli.with(async (tools) => {
-        const changes = { ...limits, ...(apiSending !== undefined && { apiSending: apiSending === 'true' }) }
+        const limits = Object.entries(given).map(([option, value]) => [option, value === 'none' ? null : value])
+        const changes: PlanChanges = {
+          ...Object.fromEntries(limits),
+          ...(apiSending !== undefined && { apiSending: apiSending === 'true' }),
+        }
         const plan = await setPlanAsOperator(tools, tools.actor, name, changes)
         cli.show(plan, () => planTable([plan]))
       }),

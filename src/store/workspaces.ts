@@ -1,4 +1,4 @@
-// Workspaces and plans: one function per statement.
+// Workspaces: one function per statement.
 import type { WorkspaceId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'
 
@@ -17,19 +17,8 @@ export interface WorkspaceRow {
   readonly removing_since: Date | null
 }
 
-/** Limits in messages; null: none. */
-export interface PlanRow {
-  readonly name: string
-  readonly api_sending: boolean
-  readonly hourly: number | null
-  readonly daily: number | null
-  readonly monthly: number | null
-  readonly upgrade_url: string | null
-}
-
 export const workspaceColumns =
   'id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since'
-const planColumns = 'name, api_sending, hourly, daily, monthly, upgrade_url'
 
 // Admission charges the usage row: there is no workspace without one.
 const insert = sql(
@@ -66,30 +55,6 @@ const rename = sql(
     where w.id = $1
    returning ${workspaceColumns}`,
 )
-const readFact = sql('read-installation', 'select value from installation where name = $1')
-const writeFact = sql(
-  'write-installation',
-  'insert into installation (name, value) values ($1, $2) on conflict (name) do nothing returning name',
-)
-const plans = sql('list-plans', `select ${planColumns} from plans order by name`)
-const plan = sql('find-plan', `select ${planColumns} from plans where name = $1`)
-const upsertPlan = sql(
-  'upsert-plan',
-  `insert into plans as p (name, api_sending, hourly, daily, monthly, upgrade_url)
-   values ($1, coalesce($2, true), nullif($3, -1), nullif($4, -1), nullif($5, -1), nullif($6, ''))
-   on conflict (name) do update
-     set api_sending = coalesce($2, p.api_sending), hourly = nullif(coalesce($3, p.hourly), -1),
-         daily = nullif(coalesce($4, p.daily), -1), monthly = nullif(coalesce($5, p.monthly), -1),
-         upgrade_url = nullif(coalesce($6, p.upgrade_url), '')
-   where not $7::boolean
-   returning ${planColumns}`,
-)
-const plansUsed = sql('who-uses-plan', 'select name from workspaces where plan = $1 order by name')
-const removePlan = sql(
-  'delete-plan',
-  'delete from plans p where p.name = $1 and not exists (select from workspaces w where w.plan = $1) returning p.name',
-)
-
 /** Undefined where the name is taken. */
 export async function insertWorkspace(
   db: Db,
@@ -141,43 +106,4 @@ export async function changeOwnWorkspace(
   changes: { readonly name?: string | undefined; readonly keepsContent?: boolean | undefined },
 ): Promise<WorkspaceRow | undefined> {
   return (await db.rows<WorkspaceRow>(rename, [id, changes.name ?? null, changes.keepsContent ?? null]))[0]
-}
-
-/** A fact of the installation itself. */
-export async function readInstallation(db: Db, name: string): Promise<string | undefined> {
-  return (await db.rows<{ value: string }>(readFact, [name]))[0]?.value
-}
-
-/** False where it is known already: the first one stays. */
-export async function writeInstallation(db: Db, name: string, value: string): Promise<boolean> {
-  return (await db.rows(writeFact, [name, value])).length === 1
-}
-
-export const listPlanRows = (db: Db): Promise<PlanRow[]> => db.rows<PlanRow>(plans)
-
-export async function findPlan(db: Db, name: string): Promise<PlanRow | undefined> {
-  return (await db.rows<PlanRow>(plan, [name]))[0]
-}
-
-/**
- * Makes or changes a plan. Null leaves a value as it is; -1 as a limit and an empty URL take it away. Undefined where it must be new and is not: that
- * one stays as it is.
- */
-export async function savePlan(
-  db: Db,
-  wanted: PlanRow | (Omit<PlanRow, 'api_sending'> & { api_sending: null }),
-  mustBeNew = false,
-): Promise<PlanRow | undefined> {
-  const { name, api_sending: apiSending, hourly, daily, monthly, upgrade_url: url } = wanted
-  return (await db.rows<PlanRow>(upsertPlan, [name, apiSending, hourly, daily, monthly, url, mustBeNew]))[0]
-}
-
-/** Names of the workspaces that have it. */
-export async function workspacesOnPlan(db: Db, name: string): Promise<string[]> {
-  return (await db.rows<{ name: string }>(plansUsed, [name])).map((row) => row.name)
-}
-
-/** False where it is not there, or a workspace has it. */
-export async function deletePlan(db: Db, name: string): Promise<boolean> {
-  return (await db.rows(removePlan, [name])).length === 1
 }

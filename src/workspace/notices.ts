@@ -10,7 +10,8 @@ import type { Accepted, Submission } from '../domain/submission.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { mailboxNamed } from '../store/mailboxes.ts'
-import { readInstallation, workspaceById, writeInstallation } from '../store/workspaces.ts'
+import { readInstallation, writeInstallation } from '../store/installation.ts'
+import { workspaceById } from '../store/workspaces.ts'
 import { openRoute } from '../store/routes.ts'
 
 export interface Notice {

@@ -1,6 +1,7 @@
 // Plans: how much a workspace may send.
 import type { Db } from '../store/database.ts'
-import { deletePlan, findPlan, listPlanRows, savePlan, workspacesOnPlan, type PlanRow } from '../store/workspaces.ts'
+import { deletePlan, findPlan, listPlanRows, savePlan, workspacesOnPlan } from '../store/plans.ts'
+import type { PlanChanges, PlanRow } from '../store/plans.ts'
 import { audited } from './by.ts'
 import { Mistake, parseName } from './mistake.ts'
 
@@ -14,15 +15,6 @@ export interface Plan {
   readonly upgradeUrl?: string
 }
 
-/** What is left out stays as it is, and is open in a new plan. */
-export interface PlanChanges {
-  readonly apiSending?: boolean
-  readonly hourly?: number | 'none'
-  readonly daily?: number | 'none'
-  readonly monthly?: number | 'none'
-  readonly upgradeUrl?: string
-}
-
 /** Of migration 0001; first workspaces have it, too. */
 const plainPlan = 'unlimited'
 
@@ -32,22 +24,15 @@ export async function requirePlan(db: Db, name: string): Promise<void> {
 }
 
 export async function setPlan(db: Db, name: string, changes: PlanChanges, mustBeNew = false): Promise<Plan> {
-  const limit = (value: number | 'none' | undefined): number | null => (value === 'none' ? -1 : (value ?? null))
   const url = changes.upgradeUrl
   if (url !== undefined && url !== '' && !/^(?:\/(?!\/)|https?:\/\/)[^\s]*$/.test(url))
     throw new Mistake('The upgrade URL must begin with http://, https:// or a slash; an empty one takes it away.', {
       field: 'upgradeUrl',
     })
-  const row = {
-    name: parseName(name, 'plan'),
-    hourly: limit(changes.hourly),
-    daily: limit(changes.daily),
-    monthly: limit(changes.monthly),
-    upgrade_url: url ?? null,
-  }
-  const saved = await savePlan(db, { ...row, api_sending: changes.apiSending ?? null }, mustBeNew)
+  const parsed = parseName(name, 'plan')
+  const saved = await savePlan(db, parsed, changes, mustBeNew)
   if (saved === undefined)
-    throw new Mistake(`There is a plan "${row.name}" already.`, { code: 'conflict', field: 'name' })
+    throw new Mistake(`There is a plan "${parsed}" already.`, { code: 'conflict', field: 'name' })
   return presentPlan(saved)
 }
 

@@ -117,7 +117,7 @@ describe('workspaces and plans', () => {
     await expect(setWorkspace(db, vault, shop.id, { route: 'pigeon' })).rejects.toThrow('must be sandbox, mx')
   })
 
-  test('a plan keeps what is not changed; none takes a limit away', async () => {
+  test('a plan keeps what is not changed; null takes a limit away', async () => {
     expect(await setPlan(db, 'tiny', { hourly: 3, upgradeUrl: '/more' })).toEqual({
       name: 'tiny',
       apiSending: true,
@@ -131,7 +131,7 @@ describe('workspaces and plans', () => {
       daily: 0,
       apiSending: false,
     })
-    expect(await setPlan(db, 'tiny', { hourly: 'none', upgradeUrl: '' })).toEqual({
+    expect(await setPlan(db, 'tiny', { hourly: null, upgradeUrl: '' })).toEqual({
       name: 'tiny',
       apiSending: false,
       hourly: null,

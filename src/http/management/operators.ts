@@ -30,13 +30,9 @@ export function operatorRoutes({ person, office }: ManagementRouter): void {
     changeWorkspaceAsOperator(office, personOf(holder), path['workspaceId'] as WorkspaceId, body),
   )
   person(operations.listPlans, async () => ({ items: await listPlans(office.db) }))
-  person(operations.setPlan, ({ holder, path, body }) => {
-    const { apiSending, hourly, daily, monthly, upgradeUrl, mustBeNew } = body
-    const limit = (value: number | null | undefined) => (value === null ? 'none' : value)
-    const changes = { apiSending, hourly: limit(hourly), daily: limit(daily), monthly: limit(monthly), upgradeUrl }
-    const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
-    return setPlanAsOperator(office, personOf(holder), path['planName'] as string, given, mustBeNew)
-  })
+  person(operations.setPlan, ({ holder, path, body: { mustBeNew, ...changes } }) =>
+    setPlanAsOperator(office, personOf(holder), path['planName'] as string, changes, mustBeNew),
+  )
   person(operations.readQueue, () => readQueue(office.db))
   person(operations.listUnmatched, async ({ query }) => {
     const { before, most } = pagingOf(query)
