@@ -815,6 +815,8 @@ export const limits = {
   /** From a lack of our own, by which no request was made, to the next one. */
   webhookLackMs: 1_000,
   webhookConnectMs: 10_000,
+  /** Of that for one of several addresses; longer than a lost first packet takes to come again. */
+  webhookAddressMs: 2_500,
   webhookQuietMs: 3_000,
   webhookUrlCharactersMax: 2_048,
   webhookAnswerBytesMax: 1024 * 1024,

@@ -155,6 +155,9 @@ function guardedConnector(targets: Targets, ca: string | undefined): buildConnec
     timeout: limits.webhookConnectMs,
     maxCachedSessions: 1,
     lookup,
+    // Node's own 250 ms for one of several addresses is less than the way to the other side of the world: the receiver's good address would be given up, and
+    // the next one may be of a family that this machine has no way to.
+    autoSelectFamilyAttemptTimeout: limits.webhookAddressMs,
     ...(ca !== undefined && { ca }),
   })
   return (options, callback) => {
