@@ -592,6 +592,11 @@ export const limits = {
   /** A message whose rows contradict each other waits so long until it is looked at again; of so many one statement goes past. */
   refusedRowRestMs: 3_600_000,
   refusedRowsAtOnce: 100,
+  /** What is done for many messages at once waits so long for one of them that somebody holds (store/held-rows.ts), and looks first for a while behind that. */
+  lockMs: 1_000,
+  heldLookMs: 10_000,
+  /** And so long for a table that somebody has. */
+  heldPatienceMs: 30_000,
   // Fairness: slots are messages in flight
   /** One destination's, once it has answered often enough. */
   claimShareMax: 500,

@@ -61,9 +61,10 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     listen: (heard) => listen(connection, 'posthorn_delivery', heard),
   })
   const looked = firstLook(fence)
-  const open = (what: string, connectionsMax: number, first: Pick<PoolKind, 'greet' | 'nudge'> = {}) =>
+  const open = (what: string, connectionsMax: number, first: Pick<PoolKind, 'greet' | 'lockMs' | 'nudge'> = {}) =>
     openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000, ...first })
   const { greet } = fence
+  const { lockMs } = limits
   // Whoever claims or arms asks each new connection first which database it leads to.
   const nudges = makeNudges(connection)
   const nudge = nudges.of('posthorn_webhooks')
@@ -74,8 +75,8 @@ export async function deliver({ settings, connection, patience, vault, log, metr
       if (rows > (statement.startsWith('claim') ? 1 : 0) && writesEvents.has(statement)) nudge()
     },
   })
-  const armDb = open('arm', 1, { greet })
-  const finishDb = open('finish', 1, { nudge })
+  const armDb = open('arm', 1, { greet, lockMs })
+  const finishDb = open('finish', 1, { lockMs, nudge })
   const leaseMs = settings.POSTHORN_LEASE_SECONDS * 1000
   const leaseDb = openDatabase(connection, {
     name: 'posthorn leases',

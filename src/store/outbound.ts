@@ -13,6 +13,7 @@ import type {
 import type { moves } from '../domain/moves.ts'
 import { Batch } from '../base/batch.ts'
 import { despiteDeadlocks, sql, mayBlameRows, type Db, type Statement } from './database.ts'
+import { pastHeld, unlessHeldUp, type HeldUp } from './held-rows.ts'
 import { pastRefused, type Refused } from './refused-rows.ts'
 import { routeColumn, type RelayRoute } from './reports.ts'
 
@@ -186,6 +187,7 @@ export interface Deferral {
 
 interface QueuedEnding {
   readonly claim: Claim
+  readonly message: { readonly id: MessageId; readonly workspaceId: WorkspaceId }
   readonly json: string
   readonly relayed?: Relayed | undefined
 }
@@ -259,9 +261,9 @@ export function endingJson({ workspaceId, ...ending }: Ending): string {
 }
 
 export interface Recorder {
-  /** Rejects when the answer is not known: then the dot is renounced for good. */
+  /** Rejects when the answer is not known, or somebody holds the row: then the dot is renounced for good. */
   arm(claim: Armable): Promise<ArmAnswer>
-  /** Resolves to false when someone else has decided meanwhile. Rejects when it is not known whether it was written: ask again. */
+  /** Resolves to false when someone else has decided meanwhile. Rejects when it is not known whether it was written, or somebody holds a row of it: ask again. */
   finish(ending: Ending): Promise<boolean>
 }
 
@@ -275,18 +277,30 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   // An arm holds a connection, an ending holds nothing: it can wait for company a little longer.
   const armBounds = { ...bounds, spacingMs: limits.armSpacingMs, spacingMostMs: limits.armSpacingMostMs }
   const endingBounds = { ...bounds, spacingMs: limits.endingSpacingMs }
-  const arms = new Batch<Armable, Armed>((claims) => armBatch(armDb, claims, mark), armBounds, mayBlameRows)
-  const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), endingBounds, mayBlameRows)
+  // An arm looks at no record.
+  const armPast = pastHeld<Armable, Armed>(
+    armDb,
+    ({ id }) => ({ id }),
+    (claims) => armBatch(armDb, claims, mark),
+  )
+  const finishPast = pastHeld<QueuedEnding, boolean>(
+    finishDb,
+    ({ message }) => message,
+    (rows) => finishBatch(finishDb, rows),
+  )
+  const arms = new Batch<Armable, Armed | HeldUp>(armPast, armBounds, mayBlameRows)
+  const endings = new Batch<QueuedEnding, boolean | HeldUp>(finishPast, endingBounds, mayBlameRows)
   return {
     arm: async (claim) => {
-      const { answer, counter } = await arms.add(claim)
+      const { answer, counter } = unlessHeldUp(await arms.add(claim))
       // Behind the batch: what fails here was committed, and may not be asked again as a statement that left nothing behind is.
       if (answer === 'armed') await mark.keep(counter ?? Infinity)
       return answer
     },
-    finish: (ending) => {
-      const row = { claim: ending, json: endingJson(ending), relayed: relayedOf(ending) }
-      return endings.add(row, row.json.length)
+    finish: async (ending) => {
+      const { id, workspaceId } = ending
+      const row = { claim: ending, message: { id, workspaceId }, json: endingJson(ending), relayed: relayedOf(ending) }
+      return unlessHeldUp(await endings.add(row, row.json.length))
     },
   }
 }

@@ -1816,6 +1816,25 @@ begin
     return query select l.id, l.epoch from late_proof_1(batch) l;
   end if;
 end $function$;
+CREATE OR REPLACE FUNCTION public.held_1(spaces uuid[], ids uuid[])
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+AS $function$
+declare
+  mine record;
+begin
+  for mine in select distinct a.w, a.id from unnest(spaces, ids) as a (w, id) order by a.id loop
+    perform 1 from outbound o where o.message_id = mine.id for update skip locked;
+    if not found and exists (select from outbound o where o.message_id = mine.id) then
+      return next mine.id;
+      continue;
+    end if;
+    perform 1 from messages m where m.workspace_id = mine.w and m.id = mine.id for update skip locked;
+    if not found and exists (select from messages m where m.workspace_id = mine.w and m.id = mine.id) then
+      return next mine.id;
+    end if;
+  end loop;
+end $function$;
 CREATE OR REPLACE FUNCTION public.hour_count(minutes integer[], minute bigint, at bigint)
  RETURNS integer
  LANGUAGE plpgsql

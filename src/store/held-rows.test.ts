@@ -1,0 +1,104 @@
+// Somebody holds a row locked for long (an operator's psql, left open within a transaction): whatever cannot be done without that row waits, and nothing
+// else does.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { openDatabase, sqlState, type Db } from './database.ts'
+import { makeRecorder, type Armable, type Ending, type Recorder } from './outbound.ts'
+import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+let sender: Sender
+let db: Db
+let recorder: Recorder
+beforeAll(async () => {
+  world = await storeWorld()
+  db = openDatabase(world.connection, {
+    name: 'test',
+    connectionsMax: 2,
+    answerMs: 30_000,
+    lockMs: limits.lockMs,
+  })
+  recorder = makeRecorder(db, db, await world.node())
+})
+beforeEach(async () => {
+  await world.db.run('delete from outbound')
+  sender = await world.sender()
+})
+afterAll(async () => {
+  await db.close()
+  await world.close()
+})
+
+const claimed = (as: ClaimedAs, many = 3): Promise<Armable[]> =>
+  world.claimed(
+    sender,
+    Array.from({ length: many }, () => as),
+  )
+
+/** Somebody has the row of this message in that table. */
+async function whileHeld<T>(table: 'messages' | 'outbound', { id }: Armable, work: () => Promise<T>): Promise<T> {
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query(`select from ${table} where ${table === 'messages' ? 'id' : 'message_id'} = $1 for update`, [id])
+  try {
+    return await work()
+  } finally {
+    await holder.query('rollback')
+  }
+}
+
+const sent = (claim: Armable): Ending => ({
+  ...claim,
+  workspaceId: sender.workspaceId,
+  status: 'sent',
+  usesTry: true,
+  outcome: 'sent',
+  attempt: { attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code: 250 } },
+  event: { attempt: 1 },
+})
+
+/** What became of each: its answer, or the code of the server's refusal. */
+const answers = (asked: readonly Promise<unknown>[]): Promise<unknown[]> =>
+  Promise.all(asked.map((one) => one.catch((error: unknown) => sqlState(error))))
+const status = ({ id }: Armable) => world.value<string>('select status from messages where id = $1', [id])
+
+test.each(['messages', 'outbound'] as const)(
+  'the ends of others do not wait for a row of %s that somebody holds, and its own is heard when it is free',
+  async (table) => {
+    const claims = await claimed({ armed: true })
+    const [held, ...others] = claims as [Armable, Armable, Armable]
+    await whileHeld(table, held, async () => {
+      // Whoever is held up is told again and again that nobody knows yet, and asks again.
+      expect(await answers(claims.map((claim) => recorder.finish(sent(claim))))).toEqual(['55P03', true, true])
+      expect(await status(held)).toBe('sending')
+      const [late] = (await claimed({ armed: true }, 1)) as [Armable]
+      const began = performance.now()
+      // They have waited once, and look first now.
+      expect(await answers([held, late].map((claim) => recorder.finish(sent(claim))))).toEqual(['55P03', true])
+      expect(performance.now() - began).toBeLessThan(limits.lockMs)
+    })
+    expect(await recorder.finish(sent(held))).toBe(true)
+    expect(await Promise.all([held, ...others].map(status))).toEqual(['sent', 'sent', 'sent'])
+  },
+)
+
+test('nor do their arms: the one that is held up is renounced, and the others go on', async () => {
+  const claims = await claimed({})
+  const [held] = claims as [Armable, Armable, Armable]
+  await whileHeld('outbound', held, async () => {
+    expect(await answers(claims.map((claim) => recorder.arm(claim)))).toEqual(['55P03', 'armed', 'armed'])
+  })
+  expect(await world.value('select armed_epoch from outbound where message_id = $1', [held.id])).toBeNull()
+})
+
+test('a table that somebody has for a moment is waited for: no row of it is to blame', async () => {
+  const claims = await claimed({ armed: true })
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('lock table outbound in access exclusive mode')
+  const asked = answers(claims.map((claim) => recorder.finish(sent(claim))))
+  await world.untilSomebodyWaits()
+  await new Promise((resolve) => setTimeout(resolve, 2 * limits.lockMs))
+  await holder.query('rollback')
+  expect(await asked).toEqual([true, true, true])
+})

@@ -1,0 +1,76 @@
+// What somebody else holds locked for long: an operator's psql, left open within a transaction. A statement for many messages would wait for one of them, with
+// the rows of all others locked, for as long as a statement may take; so it waits for a lock no longer than `limits.lockMs`, and then goes on without them.
+import { limits } from '../config.ts'
+import { sql, sqlState, type Db } from './database.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
+
+/** A lock did not come within the time of its connection (`PoolKind.lockMs`): the statement left nothing behind. */
+const isHeldUp = (error: unknown): error is Error => sqlState(error) === '55P03'
+
+/** Stands for the answer to a row that is held: nothing has been done, and it may be asked for again. */
+export class HeldUp {
+  readonly error: Error
+  constructor(error: Error) {
+    this.error = error
+  }
+}
+
+/** What its caller hears. */
+export function unlessHeldUp<Answer>(answer: Answer | HeldUp): Answer {
+  if (answer instanceof HeldUp) throw answer.error
+  return answer
+}
+
+/** Which of these messages have a row in the queue, or a record where the workspace is named, that nobody could lock now. */
+const held = sql('held', 'select held_1($1::uuid[], $2::uuid[]) id')
+
+interface OfMessage {
+  readonly id: MessageId
+  /** Left out: its record does not matter. */
+  readonly workspaceId?: WorkspaceId
+}
+
+async function readHeld(db: Db, messages: readonly OfMessage[]): Promise<ReadonlySet<string>> {
+  const rows = await db.rows<{ id: string }>(held, [
+    messages.map(({ workspaceId }) => workspaceId ?? null),
+    messages.map(({ id }) => id),
+  ])
+  return new Set(rows.map(({ id }) => id))
+}
+
+/**
+ * Makes of a statement for many messages one that nobody's row holds up. It costs nothing while nothing is held; and those that are come back soon, so for a
+ * while behind them it is looked first. A whole table that somebody has is waited for, as long as a statement may take.
+ */
+export function pastHeld<Row, Answer>(
+  db: Db,
+  messageOf: (row: Row) => OfMessage,
+  ask: (rows: readonly Row[]) => Promise<readonly Answer[]>,
+): (rows: readonly Row[]) => Promise<readonly (Answer | HeldUp)[]> {
+  let lookUntil = -Infinity
+  let heldUpBy = new Error('its row is locked')
+  const withoutHeld = async (rows: readonly Row[]): Promise<readonly Row[]> => {
+    const ids = await readHeld(db, rows.map(messageOf))
+    if (ids.size > 0) lookUntil = performance.now() + limits.heldLookMs
+    return rows.filter((row) => !ids.has(messageOf(row).id))
+  }
+  const once = async (rows: readonly Row[]): Promise<ReadonlyMap<Row, Answer>> => {
+    const free = performance.now() < lookUntil ? await withoutHeld(rows) : rows
+    const answers = free.length === 0 ? [] : await ask(free)
+    return new Map(free.map((row, index) => [row, answers[index] as Answer]))
+  }
+  return async (rows) => {
+    const patientUntil = performance.now() + limits.heldPatienceMs
+    for (;;) {
+      try {
+        const answers = await once(rows)
+        return rows.map((row) => (answers.has(row) ? (answers.get(row) as Answer) : new HeldUp(heldUpBy)))
+      } catch (error) {
+        if (!isHeldUp(error)) throw error
+        heldUpBy = error
+        if (performance.now() > patientUntil) return rows.map(() => new HeldUp(error))
+        lookUntil = performance.now() + limits.heldLookMs
+      }
+    }
+  }
+}
