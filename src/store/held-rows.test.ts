@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { openDatabase, sqlState, type Db } from './database.ts'
-import { makeRecorder, type Armable, type Ending, type Recorder } from './outbound.ts'
+import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
 import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -101,4 +101,33 @@ test('a table that somebody has for a moment is waited for: no row of it is to b
   await new Promise((resolve) => setTimeout(resolve, 2 * limits.lockMs))
   await holder.query('rollback')
   expect(await asked).toEqual([true, true, true])
+})
+
+test.each(['messages', 'outbound'] as const)(
+  'a reaper passes by whose row of %s somebody holds, and comes back',
+  async (table) => {
+    const claims = await claimed({ armed: true, leaseSeconds: -1 })
+    const [held, ...others] = claims as [Armable, Armable, Armable]
+    await whileHeld(table, held, async () => {
+      expect((await reap(world.db, 10)).map(({ id }) => id)).toEqual(others.map(({ id }) => id))
+      expect(await reap(world.db, 10)).toEqual([])
+      expect(await status(held)).toBe('sending')
+    })
+    expect(await reap(world.db, 10)).toEqual([{ id: held.id, becomes: 'delivery_unknown' }])
+    expect(await Promise.all(claims.map(({ id }) => world.history(id)))).toEqual(
+      claims.map(() => [
+        '1 message.queued queued 0',
+        '2 message.sending sending 0',
+        '3 message.delivery_unknown delivery_unknown 0',
+      ]),
+    )
+  },
+)
+
+test('a reaper ends so many at once, whoever holds the oldest', async () => {
+  const claims = await claimed({ leaseSeconds: -1 }, 4)
+  await whileHeld('messages', claims[0] as Armable, async () => {
+    const { rows } = await (await world.session()).query<{ id: string }>('select id from reap_3(10, 2, true)')
+    expect(rows.map(({ id }) => id)).toEqual(claims.slice(1, 3).map(({ id }) => id))
+  })
 })

@@ -743,7 +743,7 @@ describe('reap', () => {
       [claim.id, rows[0]?.now],
     )
     await reaper.query('begin')
-    await reaper.query('select * from reap_2($1, 500, true)', [triesMax])
+    await reaper.query('select * from reap_3($1, 500, true)', [triesMax])
     const arming = armOver(armer, claim)
     await world.untilBlocked(armer)
     await reaper.query('commit')
@@ -756,7 +756,7 @@ describe('reap', () => {
     const claim = await one({ armed: true, leaseSeconds: -1 })
     const reaper = await world.session()
     await reaper.query('begin')
-    await reaper.query('select * from reap_2($1, 500, true)', [triesMax])
+    await reaper.query('select * from reap_3($1, 500, true)', [triesMax])
     const finishing = recorder.finish(ending(claim, 'sent', { report: delivered }))
     await world.untilSomebodyWaits()
     await reaper.query('commit')

@@ -307,7 +307,7 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
 
 const reapExpired = sql(
   'reap',
-  `select r.* from reap_2($1, $2, $3) r
+  `select r.* from reap_3($1, $2, $3) r
     where not exists (select from delivery_stops where kind in ('fence', 'pause')) and app_now() < $4`,
 )
 

@@ -333,7 +333,7 @@ describe('delivery', () => {
     await posthorn.query(`update outbound set lease_until = app_now() - interval '1 second' where message_id = $1`, [
       id,
     ])
-    await posthorn.query('select * from reap_2(10, 10, true)')
+    await posthorn.query('select * from reap_3(10, 10, true)')
     expect(await posthorn.query('select status from messages where id = $1', [id])).toEqual([
       { status: 'delivery_unknown' },
     ])
