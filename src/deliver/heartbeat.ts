@@ -1,6 +1,7 @@
 // Keeps the leases of what is in flight (delivery-semantics, heartbeat), and tells when the database does not let anybody keep theirs.
 import { limits } from '../config.ts'
 import { commitSomething, type Db } from '../store/database.ts'
+import { isHeldUp } from '../store/held-rows.ts'
 import { claimName, extendLeases, extendLocked } from '../store/outbound.ts'
 import type { InFlight } from './flight.ts'
 import type { Outages } from './outages.ts'
@@ -25,6 +26,10 @@ export interface Heartbeat {
  * database and all other lines live. Between two heartbeats and a lease that runs out there must be time for that.
  */
 export const beatAnswerMs = (leaseMs: number): number => Math.max(limits.databaseAnswerMs, leaseMs / 4)
+
+function unlessLocked(error: unknown): undefined {
+  if (!isHeldUp(error)) throw error
+}
 
 /** `flights`: by `claimName`. `trouble` hears of what fails beside a heartbeat. */
 export function makeHeartbeat(
@@ -60,10 +65,26 @@ export function makeHeartbeat(
     if (left.length > 0 && !lingering) linger(left).catch(trouble)
   }
 
-  /** Behind whoever has these rows locked, so that no lock that somebody holds for long costs the others their leases. */
+  /**
+   * Behind whoever has these rows locked, so that no lock that somebody holds for long costs the others their leases. Whoever waits holds what he has got:
+   * so he waits for no longer than a lock may take, for those alone that are not free by now, and begins again.
+   */
   const linger = async (left: readonly InFlight[]): Promise<void> => {
     lingering = true
-    const ours = await extend(db, left, extendLocked).finally(() => (lingering = false))
+    try {
+      for (let rest = left; ; ) {
+        const free = await extend(db, rest, extendLeases)
+        rest = rest.filter(({ claimed }) => !free.has(claimName(claimed)) && flights.has(claimName(claimed)))
+        if (rest.length === 0) return
+        const ours = await extend(db, rest, extendLocked).catch(unlessLocked)
+        if (ours !== undefined) return giveUpLost(rest, ours)
+      }
+    } finally {
+      lingering = false
+    }
+  }
+
+  const giveUpLost = (left: readonly InFlight[], ours: ReadonlySet<string>): void => {
     for (const { claimed, giveUp } of left) {
       const flight = flights.get(claimName(claimed))
       if (flight === undefined || ours.has(claimName(claimed))) continue

@@ -70,6 +70,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   const nudge = nudges.of('posthorn_webhooks')
   const queueDb = open('deliver', 4, {
     greet,
+    lockMs,
     nudge: (statement, rows) => {
       // The last row of a claim tells only where it ended.
       if (rows > (statement.startsWith('claim') ? 1 : 0) && writesEvents.has(statement)) nudge()

@@ -5,7 +5,7 @@ import { sql, sqlState, type Db } from './database.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 
 /** A lock did not come within the time of its connection (`PoolKind.lockMs`): the statement left nothing behind. */
-const isHeldUp = (error: unknown): error is Error => sqlState(error) === '55P03'
+export const isHeldUp = (error: unknown): error is Error => sqlState(error) === '55P03'
 
 /** Stands for the answer to a row that is held: nothing has been done, and it may be asked for again. */
 export class HeldUp {
