@@ -1,8 +1,10 @@
 // A command as an operator runs it: a real process over a database, and how it ended.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { urlOf } from '../../test/world/postgres.ts'
+import { afterAll, beforeAll, expect } from 'vitest'
+import { freshDatabase, urlOf, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { EmbeddedConnection } from '../embedded/embedded.ts'
+import { openDatabase } from '../store/database.ts'
 
 export const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 
@@ -29,4 +31,29 @@ export function run(env: NodeJS.ProcessEnv, args: readonly string[], input?: str
     })
     if (input !== undefined) child.stdin?.end(input)
   })
+}
+
+/** Commands over a database of the file's own. */
+export function commandsOver() {
+  let database: FreshDatabase
+  beforeAll(async () => {
+    database = await freshDatabase()
+  })
+  afterAll(() => database.drop())
+
+  const connection = () => database.connection
+  const posthorn = (args: readonly string[], more: NodeJS.ProcessEnv = {}, input?: string): Promise<Ended> =>
+    run(around(connection(), more), args, input)
+  return {
+    connection,
+    posthorn,
+    /** The JSON value that a command printed, and nothing beside it. */
+    answer: async (...args: readonly string[]): Promise<Record<string, unknown>> => {
+      const { status, out, err } = await posthorn([...args, '--json'])
+      expect({ status, err }).toEqual({ status: 0, err: '' })
+      return JSON.parse(out) as Record<string, unknown>
+    },
+    /** Past the commands; the test closes it. */
+    open: () => openDatabase(connection(), { name: 'test', connectionsMax: 2, answerMs: 15_000 }),
+  }
 }

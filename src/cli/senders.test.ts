@@ -1,17 +1,12 @@
 // What operators are refused is what callers of the API are refused, in one sentence.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
-import { around, run } from './command.test-kit.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { commandsOver } from './command.test-kit.ts'
 
-let database: FreshDatabase
+const { posthorn, answer } = commandsOver()
 
 beforeAll(async () => {
-  database = await freshDatabase()
-  expect(await posthorn('workspace', 'create', '--name', 'Shop', '--plan', 'free')).toMatchObject({ status: 0 })
+  expect(await posthorn(['workspace', 'create', '--name', 'Shop', '--plan', 'free'])).toMatchObject({ status: 0 })
 })
-afterAll(() => database.drop())
-
-const posthorn = (...args: readonly string[]) => run(around(database.connection), args)
 
 test.each([
   [
@@ -30,18 +25,59 @@ test.each([
     'A mailbox is one address: "*@shop.example" would stand for',
   ],
 ])('%s is not made', async (_name, args, words) => {
-  const { status, out, err } = await posthorn(...args)
+  const { status, out, err } = await posthorn(args)
   expect([status, out]).toEqual([1, ''])
   expect(err).toContain(words)
 })
 
 test('whoever adds a mailbox on a domain that does not send yet is told so, and how it will', async () => {
-  await posthorn('domain', 'add', 'Shop', 'waits.example')
-  await posthorn('domain', 'add', 'Shop', 'sends.example', '--verified')
-  const { status, out } = await posthorn('mailbox', 'add', 'Shop', 'a@waits.example')
+  await posthorn(['domain', 'add', 'Shop', 'waits.example'])
+  await posthorn(['domain', 'add', 'Shop', 'sends.example', '--verified'])
+  const { status, out } = await posthorn(['mailbox', 'add', 'Shop', 'a@waits.example'])
   expect(status).toBe(0)
   expect(out).toMatch(
     /waits\.example is pending, so mail from this address is refused until .*\n {2}posthorn domain list Shop\n {2}posthorn domain check Shop waits\.example\n$/,
   )
-  expect((await posthorn('mailbox', 'add', 'Shop', 'a@sends.example')).out).not.toContain('refused')
+  expect((await posthorn(['mailbox', 'add', 'Shop', 'a@sends.example'])).out).not.toContain('refused')
 }, 180_000)
+
+test('what was added says what comes next, and what is kept says for how long', async () => {
+  const made = await posthorn(['workspace', 'create', '--name', 'Ann & Co'], { POSTHORN_KEEP_CONTENT_DAYS: '3' })
+  expect(made.out).toMatch(/^content: +kept for 3 days after a message is final$/m)
+  const pending = await posthorn(['domain', 'add', 'Ann & Co', 'next.example'], { POSTHORN_HOSTNAME: 'vm' })
+  expect(pending.out).toContain('POSTHORN_HOSTNAME must be set first: the record names "vm"')
+  expect(pending.out).toMatch(/^CNAME +bounces\.next\.example +pending +not yet: see below$/m)
+  expect(pending.out).toMatch(
+    /Next, publish .*:\n {2}posthorn domain check 'Ann & Co' next\.example\n {2}posthorn mailbox add 'Ann & Co' hello@next\.example\n$/,
+  )
+  // As its zone takes them: a string there has at most 255 characters, and the DKIM key more. What waits for the host name is not among them.
+  const zone = pending.out.split('\n').filter((line) => / 3600 IN (?:TXT|CNAME) /.test(line))
+  expect(zone.map((line) => line.split(' ')[0])).toEqual([
+    '_posthorn.next.example.',
+    expect.stringMatching(/^ph\d{6}-[a-z2-7]{4}\._domainkey\.next\.example\.$/),
+    '_dmarc.next.example.',
+  ])
+  const strings = [...(zone[1] ?? '').matchAll(/"([^"]*)"/g)].map(([, each]) => each ?? '')
+  expect(strings.map(({ length }) => length)).toEqual([255, expect.any(Number)])
+  expect(pending.out).toContain(` ${strings.join('')}\n`)
+  const vouched = await posthorn(['domain', 'add', 'Ann & Co', 'word.example', '--verified'], {
+    POSTHORN_HOSTNAME: 'mail.example.org',
+  })
+  expect(vouched.out).not.toContain('POSTHORN_HOSTNAME')
+  expect(vouched.out).toMatch(
+    /\n\nNext, an address to send from:\n {2}posthorn mailbox add 'Ann & Co' hello@word\.example\n$/,
+  )
+  const dropped = await posthorn(['workspace', 'set', 'Ann & Co', '--keep-content', 'false'])
+  expect(dropped.out).toMatch(/^content: +dropped as soon as a message is final$/m)
+}, 180_000)
+
+test('a domain that was taken as verified says by whose word, until it is taken back', async () => {
+  await answer('workspace', 'create', '--name', 'Grown')
+  await answer('domain', 'add', 'Grown', 'grown.example', '--verified')
+  const { out } = await posthorn(['domain', 'list', 'Grown'])
+  expect(out).toMatch(/^status: verified by your word, or the first start's; checks change nothing$/m)
+  const taken = await answer('domain', 'unvouch', 'Grown', 'grown.example')
+  expect(taken).toMatchObject({ status: 'verified', vouched: false, nextCheckAt: expect.any(String) as string })
+  const again = await posthorn(['domain', 'unvouch', 'Grown', 'grown.example'])
+  expect([again.status, again.err]).toEqual([1, expect.stringContaining('nobody vouches')])
+})

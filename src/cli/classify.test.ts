@@ -1,0 +1,46 @@
+// `posthorn classify`: what a reply or a report means, without a service.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { families } from '../domain/report-families.test-kit.ts'
+import { commandsOver } from './command.test-kit.ts'
+
+const { posthorn, answer } = commandsOver()
+
+test('says what a reply means, by the command that it answered, without a database', async () => {
+  const classify = async (...args: string[]) => {
+    const { out } = await posthorn(['classify', ...args, '--json'], { DATABASE_URL: 'postgres://nowhere.invalid/x' })
+    return JSON.parse(out) as unknown
+  }
+  const verdict = { class: 'bad_mailbox', event: 'hard_bounce', suppress: true, rule: 'bad-mailbox-code' }
+  expect(await classify('550-5.1.1 The account\n550 5.1.1 does not exist')).toMatchObject(verdict)
+  expect(await classify('--stage', 'eod', '550 no such user')).toMatchObject({ class: 'filtered', event: 'soft_bounce', suppress: false }) // prettier-ignore
+  expect(await classify('--stage', 'mail', '250 ok')).toMatchObject({ class: 'information', event: null })
+})
+
+test('reads a report in a file, and says so where a mail reports nothing', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-classify-'))
+  const file = join(folder, 'report.eml')
+  writeFileSync(file, families[0]?.mail ?? '')
+  expect(await answer('classify', '--report', file)).toEqual({
+    reports: [
+      {
+        kind: 'dsn',
+        recipient: 'anna@example.org',
+        action: 'failed',
+        status: '5.1.1',
+        class: 'bad_mailbox',
+        event: 'hard_bounce',
+        suppress: true,
+        rule: 'bad-mailbox-code',
+      },
+    ],
+  })
+  writeFileSync(file, 'Subject: hello\n\nhello\n')
+  expect(await answer('classify', '--report', file)).toEqual({ reports: [] })
+  rmSync(folder, { recursive: true })
+  expect(await posthorn(['classify', '--report', file])).toMatchObject({ status: 1, out: '' })
+  for (const args of [[], ['--stage', 'connect', '550 x']])
+    expect(await posthorn(['classify', ...args])).toMatchObject({ status: 2, out: '' })
+})
