@@ -1,10 +1,11 @@
 // The face under test with small doors of its own: what is behind them is other rooms' work. Every door can be
 // replaced.
+import type { InjectOptions } from 'fastify'
 import { silentLog } from '../base/log.ts'
 import type { Log } from '../base/log.ts'
 import type { MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { MessageRecord, Principal, Submission } from '../domain/submission.ts'
-import { refuse } from '../domain/refusal.ts'
+import { refuse, type RefusalCode } from '../domain/refusal.ts'
 import type { Office } from '../workspace/office.ts'
 import type { HttpDoors, WebhookDoors } from './face.ts'
 import { buildApp } from './app.ts'
@@ -131,3 +132,20 @@ export function sending(body: unknown = validBody, headers: Record<string, strin
     payload: typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body),
   }
 }
+
+/** An `inject` call for the status of a message. */
+export const reading = (id: string = messageId, headers: Record<string, string> = {}): InjectOptions => ({
+  method: 'GET',
+  url: `/api/v1/messages/${id}`,
+  headers: { authorization: `Bearer ${goodKey}`, ...headers },
+})
+
+/** Doors behind which the caller is so. */
+export const as = (change: Partial<Principal>): Partial<HttpDoors> => ({
+  authenticate: () => Promise.resolve({ ...principal, ...change }),
+})
+
+/** Doors that refuse a message with this code. */
+export const answering = (code: RefusalCode, more: Partial<Parameters<typeof refuse>[2]> = {}): Partial<HttpDoors> => ({
+  accept: () => Promise.resolve(refuse(code, 'A plain sentence.', more)),
+})
