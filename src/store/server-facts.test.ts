@@ -92,6 +92,36 @@ test('what works today and ends badly is told: nothing swept up, ids that run ou
   }
 })
 
+test('texts sorted by a library that told no version, or looked for by one that tells none, are told too, with a way out that ends it', async () => {
+  const db = openDatabase(database.connection, { name: 'upkeep', connectionsMax: 1, answerMs: 5_000 })
+  const sorted = (version: string | null) =>
+    db.run('update pg_database set datcollversion = $1 where datname = current_database()', [version])
+  const [{ us, actual } = { us: '', actual: '' }] = await db.run<{ us: string; actual: string }>(
+    `select quote_ident(datname) us, pg_database_collation_actual_version(oid) actual from pg_database where datname = current_database()`,
+  )
+  try {
+    // An image of Alpine, and then one of Debian, over the same data: https://github.com/docker-library/postgres/issues/1288, the other way round.
+    await sorted(null)
+    const [told = ''] = await warningsAboutUpkeep(db)
+    expect(told).toContain(`(none told then, ${actual} now)`)
+    await expect(db.run(`alter database ${us} refresh collation version`)).rejects.toThrow('collation version')
+    const wayOut = /then \(as a superuser\) (update .*)\.$/.exec(told)?.[1] ?? ''
+    await db.run(wayOut)
+    expect(await warningsAboutUpkeep(db)).toEqual([])
+    await db.run(`create schema musl`)
+    await db.run(
+      `create function musl.pg_database_collation_actual_version(oid) returns text language sql as 'select null::text'`,
+    )
+    await db.run('set search_path = public, musl, pg_catalog')
+    expect(await warningsAboutUpkeep(db)).toEqual([expect.stringContaining(`(${actual} then, none told now)`)])
+  } finally {
+    await db.run('reset search_path')
+    await db.run('drop schema if exists musl cascade')
+    await sorted(actual)
+    await db.close()
+  }
+})
+
 test('a write-ahead log that nobody takes is told before it fills the disk: for a slot without a bound, and where it cannot be archived', async () => {
   const db = openDatabase(database.connection, { name: 'upkeep', connectionsMax: 1, answerMs: 5_000 })
   const slot = (name: string, behind: number, bound = 'null', temporary = false) =>

@@ -149,26 +149,36 @@ export async function warningsAboutStandbys(db: Db): Promise<string[]> {
 
 /**
  * What works today, and ends badly: nothing is swept up, ids of transactions run out, texts are looked for where they do not stand any more, the disk fills
- * with a log that nobody takes.
+ * with a log that nobody takes. There are libraries that tell no version of how they sort (musl): between those and others PostgreSQL refreshes none.
  */
 export async function warningsAboutUpkeep(db: Db): Promise<string[]> {
-  const [facts] = await db.run<{ unswept: boolean; oldest: string; ids: number; us: string; collation: string | null }>(
+  const [facts] = await db.run<{
+    unswept: boolean
+    oldest: string
+    ids: number
+    us: string
+    collation: string | null
+    noted: string
+  }>(
     `select 'off' in (current_setting('autovacuum'), current_setting('track_counts')) unswept, o.name oldest, o.ids, quote_ident(us.datname) us,
-            case when us.datcollversion <> pg_database_collation_actual_version(us.oid)
-              then us.datcollversion || ' then, ' || pg_database_collation_actual_version(us.oid) || ' now' end collation
-       from pg_database us cross join (
+            case when us.datcollversion is distinct from sorted.version
+              then coalesce(us.datcollversion, 'none told') || ' then, ' || coalesce(sorted.version, 'none told') || ' now' end collation,
+            case when num_nulls(us.datcollversion, sorted.version) = 0
+              then format('alter database %I refresh collation version', us.datname)
+              else format('(as a superuser) update pg_database set datcollversion = pg_database_collation_actual_version(oid) where datname = %L', us.datname) end noted
+       from pg_database us cross join lateral (select pg_database_collation_actual_version(us.oid) as version) sorted cross join (
          select quote_ident(d.datname) name, greatest(age(d.datfrozenxid), mxid_age(d.datminmxid))::float8 ids from pg_database d order by ids desc limit 1) o
       where us.datname = current_database()`,
   )
   if (facts === undefined) return []
-  const { unswept, oldest, ids, us, collation } = facts
+  const { unswept, oldest, ids, us, collation, noted } = facts
   const warnings = [
     unswept &&
       'PostgreSQL sweeps nothing up by itself (autovacuum or track_counts is off): the tables of the queue grow with each message and slow down, and in the end it writes nothing any more. Turn both on.',
     ids > limits.transactionIdsMost &&
       `PostgreSQL has used ${Math.round(ids / 1e6)} million transaction ids since the database ${oldest} was last vacuumed as a whole, and writes nothing any more from about 2,140 on. Look for what holds that up (a transaction that is open or prepared, a replication slot), and vacuum that database.`,
     collation !== null &&
-      `The texts in this database were sorted by another version of the system's collation (${collation}), as after an upgrade of the system under it or a failover to another one: what stands in an index may not be found, a suppressed address or a login. Do reindex database ${us}, then alter database ${us} refresh collation version.`,
+      `The texts in this database were sorted by another version of the system's collation (${collation}), as after an upgrade of the system under it, a change to another one (Alpine and Debian sort differently) or a failover: what stands in an index may not be found, a suppressed address or a login. Do reindex database ${us}, then ${noted}.`,
   ]
   return [...warnings.filter((each) => each !== false), ...(await warningsAboutKeptLog(db))]
 }
