@@ -78,7 +78,10 @@ test('whoever waits for a claim that somebody holds for long keeps no other from
   const outages = { missed: () => undefined, beat: () => undefined }
   const { beat } = makeHeartbeat({ db, leaseDb: world.db, leaseMs }, flights, outages, (error) => faults.push(error))
   const [holder, other] = [await world.session(), await world.session()]
-  for (const [session, flight] of [[holder, long], [other, brief]] as const) {
+  for (const [session, flight] of [
+    [holder, long],
+    [other, brief],
+  ] as const) {
     await session.query('begin')
     await session.query('select from outbound where message_id = $1 for update', [flight.claimed.id])
   }
@@ -90,10 +93,24 @@ test('whoever waits for a claim that somebody holds for long keeps no other from
     await beat()
     expect(flight.leaseEndsAt).toBeGreaterThan(since)
   }
-  await expect.poll(() => extended(brief, began).then(() => true, () => false)).toBe(true)
+  await expect
+    .poll(() =>
+      extended(brief, began).then(
+        () => true,
+        () => false,
+      ),
+    )
+    .toBe(true)
   // One of the two that come at once can meet the one that waits, and not both, one after the other.
   const since = brief.leaseEndsAt
-  await expect.poll(() => extended(brief, since).then(() => true, () => false)).toBe(true)
+  await expect
+    .poll(() =>
+      extended(brief, since).then(
+        () => true,
+        () => false,
+      ),
+    )
+    .toBe(true)
   const before = long.leaseEndsAt
   await holder.query('rollback')
   await expect.poll(() => long.leaseEndsAt).toBeGreaterThan(before)

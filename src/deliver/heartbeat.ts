@@ -72,7 +72,7 @@ export function makeHeartbeat(
   const linger = async (left: readonly InFlight[]): Promise<void> => {
     lingering = true
     try {
-      for (let rest = left; ; ) {
+      for (let rest = left; ;) {
         const free = await extend(db, rest, extendLeases)
         rest = rest.filter(({ claimed }) => !free.has(claimName(claimed)) && flights.has(claimName(claimed)))
         if (rest.length === 0) return

@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'
 import type { Claimed } from './outbound.ts'
+import { pastHeldSince } from './held-rows.ts'
 import { pastRefused, type Refused } from './refused-rows.ts'
 import { leastId } from './message-id.ts'
 
@@ -16,7 +17,8 @@ import { leastId } from './message-id.ts'
  * that destination, and has a room of its own (`placeOf`). Where several destinations share a ration (what their provider
  * takes by its rate), those that have something due share it, one of every workspace before the second of any, in no order that lasts: the
  * oldest backlog would be first for as long as it lasts. A message that may not be sent any more becomes
- * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
+ * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for; records that
+ * somebody holds are where a claim was held up by one lately ($12).
  * While delivery is stopped there are no workspaces to walk.
  * Rows are locked by functions, and `moved` is there, because of what PostgreSQL does with rows that change meanwhile (docs/decisions/0064). Records are
  * locked in the order of their ids, as everywhere.
@@ -44,7 +46,7 @@ const claimBy = (name: string, chosen: string) =>
      where w.due_at <= app_now() and w.workspace_id <> all ($3::uuid[])),
   part as materialized (select greatest(2, ceil($4::float8 / greatest(count(*), 1)))::integer most from turn),
   head as materialized (
-    select next.*, turn.prefix from turn cross join lateral lock_due_1(turn.workspace_id, turn.due_at, (select most from part)) next),
+    select next.*, turn.prefix from turn cross join lateral lock_due_2(turn.workspace_id, turn.due_at, (select most from part), $12) next),
   deep as materialized (
     select h.workspace_id, h.prefix, coalesce($5::jsonb ->> h.workspace_id::text, '') since from head h
      group by h.workspace_id, h.prefix having count(*) >= (select most from part)),
@@ -63,8 +65,8 @@ const claimBy = (name: string, chosen: string) =>
   lanes as materialized (select * from lane),
   lane_part as materialized (select greatest(1, ceil($4::float8 / greatest(count(*), 1)))::integer most from lanes),
   below as materialized (
-    select next.*, lanes.prefix from lanes cross join lateral lock_due_lane_1(lanes.workspace_id, lanes.destination, $11,
-      least((select most from lane_part), coalesce(($7::jsonb ->> (lanes.prefix || lanes.destination))::integer, $8::integer))) next),
+    select next.*, lanes.prefix from lanes cross join lateral lock_due_lane_2(lanes.workspace_id, lanes.destination, $11,
+      least((select most from lane_part), coalesce(($7::jsonb ->> (lanes.prefix || lanes.destination))::integer, $8::integer)), $12) next),
   found as (select distinct on (seen.message_id) seen.* from (select * from head union all select * from below) seen order by seen.message_id),
   by_lane as (
     select f.*, f.prefix || f.destination place, row_number() over (partition by f.workspace_id, f.destination order by f.due_at, f.message_id) lane_turn from found f),
@@ -153,7 +155,7 @@ const plain = claimBy(
 const rationed = claimBy(
   'claim-rationed',
   `roomy as materialized (
-    select d.*, $12::jsonb ->> d.place rationed from by_destination d
+    select d.*, $13::jsonb ->> d.place rationed from by_destination d
      where d.destination_turn <= coalesce(($7::jsonb ->> d.place)::integer, $8::integer)),
   by_ration as (
     select r.*, row_number() over (partition by r.rationed, r.workspace_id order by r.space_turn) ration_turn from roomy r where r.rationed is not null),
@@ -163,7 +165,7 @@ const rationed = claimBy(
     select * from (
       select r.*, null::bigint ration_turn, null::bigint ration from roomy r where r.rationed is null
       union all
-      select * from rations a where a.ration <= ($13::jsonb ->> a.rationed)::integer) d
+      select * from rations a where a.ration <= ($14::jsonb ->> a.rationed)::integer) d
      order by d.space_turn, d.due_at limit $4::integer)`,
 )
 
@@ -231,7 +233,7 @@ export async function claimDue(
   const spacesMost = Math.min(request.most, limits.workspacesPerClaimMax)
   const { rations } = request
   const isRationed = rations !== undefined && Object.keys(rations.of).length > 0
-  const values = [
+  const values = (past: boolean) => [
     request.cursor,
     spacesMost,
     request.crowded,
@@ -243,9 +245,11 @@ export async function claimDue(
     request.leaseMs,
     request.owner,
     request.since ?? '-infinity',
+    past,
     ...(isRationed ? [JSON.stringify(rations.of), JSON.stringify(rations.left)] : []),
   ]
-  const rows = await pastRefused(db, () => db.rows<Row>(isRationed ? rationed : plain, values), refused)
+  const ask = (past: boolean) => db.rows<Row>(isRationed ? rationed : plain, values(past))
+  const rows = await pastRefused(db, () => pastHeldSince(db, ask), refused)
   const end = rows.find((row) => row.spaces !== null)
   if (end === undefined) throw new Error('a claim without its end')
   const messages = rows.filter((row) => row.spaces === null)

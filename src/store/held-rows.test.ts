@@ -2,9 +2,10 @@
 // else does.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { limits } from '../config.ts'
+import { claimDue } from './claim.ts'
 import { openDatabase, sqlState, type Db } from './database.ts'
 import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
-import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -130,4 +131,24 @@ test('a reaper ends so many at once, whoever holds the oldest', async () => {
     const { rows } = await (await world.session()).query<{ id: string }>('select id from reap_3(10, 2, true)')
     expect(rows.map(({ id }) => id)).toEqual(claims.slice(1, 3).map(({ id }) => id))
   })
+})
+
+// It took hundreds of messages in its hands, waited for one, and the next claim met it again: nothing was delivered.
+test('a claim passes by a message whose record somebody holds, of deep workspaces and of others, and takes it when it is free', async () => {
+  const messages = await claimed({}, 6)
+  await world.db.run(
+    `update outbound set status = 'retrying', lease_until = null, lease_owner = null, due_at = app_now() - interval '1 minute'`,
+  )
+  await world.db.run(`update messages set status = 'retrying' where workspace_id = $1`, [sender.workspaceId])
+  const claim = async (most: number) => (await claimDue(db, { ...wholeClaim, most })).claimed.map(({ id }) => id).sort()
+  const ids = messages.map(({ id }) => id)
+  await whileHeld('messages', messages[0] as Armable, async () => {
+    expect(await claim(2)).toEqual(ids.slice(1, 3))
+    const began = performance.now()
+    expect(await claim(1_000)).toEqual(ids.slice(3))
+    expect(performance.now() - began).toBeLessThan(limits.lockMs)
+    expect(await claim(1_000)).toEqual([])
+  })
+  expect(await claim(1_000)).toEqual(ids.slice(0, 1))
+  expect(await Promise.all(messages.map(status))).toEqual(messages.map(() => 'sending'))
 })

@@ -21,6 +21,28 @@ export function unlessHeldUp<Answer>(answer: Answer | HeldUp): Answer {
   return answer
 }
 
+/** For a while behind a statement over this pool that something held up it is looked first. */
+const lately = new WeakMap<Db, { readonly error: Error; readonly until: number }>()
+const heldUp = (db: Db, error: Error): void =>
+  void lately.set(db, { error, until: performance.now() + limits.heldLookMs })
+/** By what it was held up. */
+function latelyHeldUp(db: Db): Error | undefined {
+  const last = lately.get(db)
+  return last !== undefined && performance.now() < last.until ? last.error : undefined
+}
+
+/** For a statement that can itself pass by what is held (`past`), at a price that is none while nothing is. */
+export async function pastHeldSince<Answer>(db: Db, ask: (past: boolean) => Promise<Answer>): Promise<Answer> {
+  const past = latelyHeldUp(db) !== undefined
+  try {
+    return await ask(past)
+  } catch (error) {
+    if (past || !isHeldUp(error)) throw error
+    heldUp(db, error)
+    return ask(true)
+  }
+}
+
 /** Which of these messages have a row in the queue, or a record where the workspace is named, that nobody could lock now. */
 const held = sql('held', 'select held_1($1::uuid[], $2::uuid[]) id')
 
@@ -47,29 +69,26 @@ export function pastHeld<Row, Answer>(
   messageOf: (row: Row) => OfMessage,
   ask: (rows: readonly Row[]) => Promise<readonly Answer[]>,
 ): (rows: readonly Row[]) => Promise<readonly (Answer | HeldUp)[]> {
-  let lookUntil = -Infinity
-  let heldUpBy = new Error('its row is locked')
-  const withoutHeld = async (rows: readonly Row[]): Promise<readonly Row[]> => {
+  const once = async (rows: readonly Row[]): Promise<readonly (Answer | HeldUp)[]> => {
+    const by = latelyHeldUp(db)
+    if (by === undefined) return ask(rows)
     const ids = await readHeld(db, rows.map(messageOf))
-    if (ids.size > 0) lookUntil = performance.now() + limits.heldLookMs
-    return rows.filter((row) => !ids.has(messageOf(row).id))
-  }
-  const once = async (rows: readonly Row[]): Promise<ReadonlyMap<Row, Answer>> => {
-    const free = performance.now() < lookUntil ? await withoutHeld(rows) : rows
+    if (ids.size === 0) return ask(rows)
+    heldUp(db, by)
+    const free = rows.filter((row) => !ids.has(messageOf(row).id))
     const answers = free.length === 0 ? [] : await ask(free)
-    return new Map(free.map((row, index) => [row, answers[index] as Answer]))
+    const answerOf = new Map(free.map((row, index) => [row, answers[index] as Answer]))
+    return rows.map((row) => (answerOf.has(row) ? (answerOf.get(row) as Answer) : new HeldUp(by)))
   }
   return async (rows) => {
     const patientUntil = performance.now() + limits.heldPatienceMs
     for (;;) {
       try {
-        const answers = await once(rows)
-        return rows.map((row) => (answers.has(row) ? (answers.get(row) as Answer) : new HeldUp(heldUpBy)))
+        return await once(rows)
       } catch (error) {
         if (!isHeldUp(error)) throw error
-        heldUpBy = error
         if (performance.now() > patientUntil) return rows.map(() => new HeldUp(error))
-        lookUntil = performance.now() + limits.heldLookMs
+        heldUp(db, error)
       }
     }
   }

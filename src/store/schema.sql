@@ -1997,6 +1997,34 @@ begin
    where o.workspace_id = space and o.lease_until is null and o.attempts >= 0 and o.due_at >= since and o.due_at <= app_now()
    order by o.due_at, o.message_id limit most for update skip locked;
 end $function$;
+CREATE OR REPLACE FUNCTION public.lock_due_2(space uuid, since timestamp with time zone, most integer, past_held boolean)
+ RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
+ LANGUAGE plpgsql
+ ROWS 10
+AS $function$
+#variable_conflict use_column
+declare
+  mine record;
+  many integer := 0;
+begin
+  if not past_held then
+    return query
+    select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
+     where o.workspace_id = space and o.lease_until is null and o.attempts >= 0 and o.due_at >= since and o.due_at <= app_now()
+     order by o.due_at, o.message_id limit most for update skip locked;
+    return;
+  end if;
+  for mine in
+    select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
+     where o.workspace_id = space and o.lease_until is null and o.attempts >= 0 and o.due_at >= since and o.due_at <= app_now()
+     order by o.due_at, o.message_id limit most + 1000 for update skip locked loop
+    perform 1 from messages m where m.workspace_id = mine.workspace_id and m.id = mine.message_id for no key update skip locked;
+    continue when not found;
+    return query select mine.message_id, mine.workspace_id, mine.destination, mine.mailbox_id, mine.expires_at, mine.due_at, mine.epoch, mine.attempts, mine.ctid;
+    many := many + 1;
+    exit when many >= most;
+  end loop;
+end $function$;
 CREATE OR REPLACE FUNCTION public.lock_due_lane_1(space uuid, lane text, since timestamp with time zone, most integer)
  RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
  LANGUAGE plpgsql
@@ -2008,6 +2036,34 @@ begin
   select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
    where o.workspace_id = space and o.destination = lane and o.lease_until is null and o.destination <> '' and o.due_at >= since and o.due_at <= app_now()
    order by o.due_at, o.message_id limit most for update skip locked;
+end $function$;
+CREATE OR REPLACE FUNCTION public.lock_due_lane_2(space uuid, lane text, since timestamp with time zone, most integer, past_held boolean)
+ RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
+ LANGUAGE plpgsql
+ ROWS 10
+AS $function$
+#variable_conflict use_column
+declare
+  mine record;
+  many integer := 0;
+begin
+  if not past_held then
+    return query
+    select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
+     where o.workspace_id = space and o.destination = lane and o.lease_until is null and o.destination <> '' and o.due_at >= since and o.due_at <= app_now()
+     order by o.due_at, o.message_id limit most for update skip locked;
+    return;
+  end if;
+  for mine in
+    select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
+     where o.workspace_id = space and o.destination = lane and o.lease_until is null and o.destination <> '' and o.due_at >= since and o.due_at <= app_now()
+     order by o.due_at, o.message_id limit most + 1000 for update skip locked loop
+    perform 1 from messages m where m.workspace_id = mine.workspace_id and m.id = mine.message_id for no key update skip locked;
+    continue when not found;
+    return query select mine.message_id, mine.workspace_id, mine.destination, mine.mailbox_id, mine.expires_at, mine.due_at, mine.epoch, mine.attempts, mine.ctid;
+    many := many + 1;
+    exit when many >= most;
+  end loop;
 end $function$;
 CREATE OR REPLACE FUNCTION public.lock_due_webhooks_1(space uuid, since timestamp with time zone, most integer)
  RETURNS TABLE(workspace_id uuid, message_id uuid, sequence integer, due_at timestamp with time zone, round integer, attempts integer, "row" tid)
