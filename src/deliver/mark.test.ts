@@ -34,7 +34,7 @@ test('a new folder knows nothing, and names its node once and for all', async ()
   await first.keep(7)
   await first.close()
   const again = await openMark(path)
-  expect([again.node, again.known]).toMatchObject([first.node, { counter: 7, era: 0 }])
+  expect([again.node, again.known, again.counter]).toMatchObject([first.node, { counter: 7, era: 0 }, 7])
   await again.close()
 })
 
@@ -152,6 +152,40 @@ test('a disk that fails is told to everybody who waits, and asked again by the n
   broken = false
   await mark.keep(1)
   expect(written).toEqual([2])
+})
+
+test('what comes while a lower counter is written is not on the disk with that one', async () => {
+  const writes: { readonly counter: number; done(): void }[] = []
+  const write: WriteRecord = ({ counter }) => new Promise((done) => void writes.push({ counter, done }))
+  const mark = makeMark({ node: 'n', counter: 0, era: 0 }, write)
+  const first = mark.keep(1)
+  const second = mark.keep(2)
+  writes[0]?.done()
+  await first
+  const told: string[] = []
+  const third = mark.keep(2).then(() => told.push('kept'))
+  await new Promise((resolve) => setImmediate(resolve))
+  expect([told, mark.known?.counter, writes.map(({ counter }) => counter)]).toEqual([[], 1, [1, 2]])
+  writes[1]?.done()
+  await second
+  // Asked for meanwhile, and no more than what is being written: it may share that write, or have its own.
+  writes[2]?.done()
+  await third
+  expect(mark.known?.counter).toBe(2)
+})
+
+test('a disk that refuses once more behind a write that it took is heard of once more', async () => {
+  let broken = true
+  const mark = makeMark({ node: 'n', counter: 0, era: 0 }, () =>
+    broken ? Promise.reject(new Error('ENOSPC')) : Promise.resolve(),
+  )
+  let refused = 0
+  mark.onRefused(() => refused++)
+  for (const [at, isBroken] of [true, true, false, true].entries()) {
+    broken = isBroken
+    await mark.keep(at + 1).catch(() => undefined)
+  }
+  expect(refused).toBe(2)
 })
 
 test('a write that failed is made again in its own place, however often: the record before it stays whole', async () => {
