@@ -10,10 +10,10 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { open, type FileHandle } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
@@ -78,6 +78,24 @@ test('two claims of one message are two replies: an answer to the one leaves the
   second.settle(one)
   expect(second.inherited).toEqual([other])
   await second.close()
+})
+
+// A database that was restored counts the epochs of a message anew.
+test('nor does the answer to a claim of the same number, made by a database that has forgotten the first', async () => {
+  const journal = await openJournal(folder, log)
+  const [forgotten, anew] = [endingOf(1), { ...endingOf(1), token: '77' }]
+  await journal.keep(forgotten)
+  journal.settle(anew)
+  expect(journal.size).toBe(1)
+  await journal.close()
+})
+
+test('one that cannot be read is not taken for an empty one, and stays as it is', async () => {
+  const tooBig = 2 ** 31
+  writeFileSync(file(), '')
+  truncateSync(file(), tooBig) // a hole, which takes no room
+  await expect(openJournal(folder, log)).rejects.toThrow()
+  expect(statSync(file()).size).toBe(tooBig)
 })
 
 test('a last line that was cut off is left out without a word, and what follows it is whole', async () => {
@@ -145,6 +163,23 @@ test('a line that a full disk cut in the middle does not take the next one with 
   await journal.close()
   expect((await inheritedIds()).toSorted((one, other) => one - other)).toEqual([1, 2, 3])
   expect(faults).toEqual([])
+})
+
+test('nor does it cost what an earlier life has left in front of it', async () => {
+  const first = await openJournal(folder, log)
+  await first.keep(endingOf(1))
+  await first.close()
+  const second = await openJournal(folder, log)
+  const any = await open(file())
+  // All handles have their methods from one place.
+  const appending = vi.spyOn(Object.getPrototypeOf(any) as FileHandle, 'appendFile')
+  await any.close()
+  appending.mockRejectedValueOnce(new Error('no space left on device'))
+  await expect(second.keep(endingOf(2))).rejects.toThrow('no space left')
+  appending.mockRestore()
+  await second.keep(endingOf(3))
+  await second.close()
+  expect([await inheritedIds(), faults]).toEqual([[1, 3], []])
 })
 
 // What an emptying that failed behind its truncation had left in the books was made up for with zeros, and the next line stood behind those.
