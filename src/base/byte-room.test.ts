@@ -1,10 +1,12 @@
 // Room for bytes in flight: bounded, shared out, and never lost.
+import { getEventListeners } from 'node:events'
 import * as fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { ByteRoom } from './byte-room.ts'
 
 const room = (changes = {}) =>
   new ByteRoom({ bytesMax: 100, shareBytesMax: 60, waitMs: 60_000, waitingMax: 10, ...changes })
+afterEach(() => void vi.useRealTimers())
 /** What has been decided by now. */
 const now = (promise: Promise<boolean>) => Promise.race([promise, new Promise((done) => setImmediate(done, 'waits'))])
 
@@ -115,6 +117,20 @@ test('who leaves takes nothing along, and frees those behind', async () => {
 test('who has left before it asks takes nothing', async () => {
   const shared = room()
   expect([await shared.take('a', 10, AbortSignal.abort()), shared.heldBytes]).toEqual([false, 0])
+})
+
+// Content waits for as long as it takes: a timer of that length would keep it in memory for weeks.
+test('who has waited leaves neither a timer behind nor an ear, however it ended', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const shared = room()
+  const gone = new AbortController()
+  await shared.take('a', 60)
+  const served = shared.take('b', 60, gone.signal)
+  shared.give('a', 60)
+  expect([await served, vi.getTimerCount(), getEventListeners(gone.signal, 'abort')]).toEqual([true, 0, []])
+  const left = shared.take('c', 60, gone.signal)
+  gone.abort()
+  expect([await left, vi.getTimerCount()]).toEqual([false, 0])
 })
 
 test('after any order of taking and giving back, nothing is held and nobody exceeds the bounds', async () => {
