@@ -209,10 +209,8 @@ export class Batch<Row, Answer> {
   }
 
   #callersOfTurn(): number {
-    const { rowsMax, takingTurns = false } = this.#limits
     this.#callers = Math.max(this.#answered + this.#waiting.length, this.#callers * callersKept)
-    if (!takingTurns) return rowsMax
-    return Math.min(rowsMax, Math.max(fewRows, Math.ceil(this.#callers / 2)))
+    return this.#limits.takingTurns === true ? Math.max(fewRows, Math.ceil(this.#callers / 2)) : Infinity
   }
 
   async #execute(batch: Waiting<Row, Answer>[]): Promise<void> {
