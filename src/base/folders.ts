@@ -1,6 +1,6 @@
 // Folders, with those above them where they are missing, and the files in them that their owner must be able to use. Node's own `recursive` never returns
 // where the kernel answers ENOENT although the folder above is there, as it does below /proc; and a process that hangs so hears no signal either.
-import { closeSync, fchownSync, fsyncSync, mkdirSync, openSync, statSync, writeSync } from 'node:fs'
+import { closeSync, fchownSync, fsyncSync, mkdirSync, openSync, statSync, writeFileSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
@@ -54,7 +54,7 @@ export function writeDurably(path: string, text: string): void {
   const owner = ownerIn(dirname(path))
   const file = openSync(path, 'wx', 0o600)
   try {
-    writeSync(file, text)
+    writeFileSync(file, text)
     if (owner !== undefined) fchownSync(file, owner.uid, owner.gid)
     fsyncSync(file)
   } finally {

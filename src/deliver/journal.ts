@@ -1,11 +1,11 @@
 // Replies to final dots that the database has not heard yet, on this machine's disk: so an outage of the database costs no certainty
 // (delivery-semantics, result journal). One line each, with its checksum; synced together; told again after a restart. A line that the
 // database has answered may be told again without harm, so the file is emptied when nothing in it is waiting any more.
-import { open, readFile, rename, type FileHandle } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { open, readFile, rename, rm, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { limits } from '../config.ts'
-import { giveToOwner, syncFolder } from '../base/folders.ts'
+import { giveToOwner, syncFolder, writeDurably } from '../base/folders.ts'
 import type { Log } from '../base/log.ts'
 import type { Claim } from '../domain/message.ts'
 import { claimName, type Ending } from '../store/outbound.ts'
@@ -39,12 +39,14 @@ export async function openJournal(folder: string, log: Log): Promise<Journal> {
   const { endings, good, damaged } = readLines(text)
   if (damaged > 0) {
     const copy = `${path}.damaged-${Date.now()}`
-    await writeDurably(copy, text)
+    writeDurably(copy, text)
     log.fault('journal', new Error(`${damaged} lines of ${path} are damaged; the whole file is kept as ${copy}`))
   }
   if (good !== text) {
-    await writeDurably(`${path}.good`, good)
-    await rename(`${path}.good`, path)
+    const draft = `${path}.good`
+    await rm(draft, { force: true })
+    writeDurably(draft, good)
+    await rename(draft, path)
   }
   const handle = await open(path, 'a', 0o600)
   await giveToOwner(handle, folder)
@@ -155,15 +157,4 @@ async function readIfThere(path: string): Promise<string> {
     if (error.code === 'ENOENT') return ''
     throw error
   })
-}
-
-async function writeDurably(path: string, text: string): Promise<void> {
-  const file = await open(path, 'w', 0o600)
-  try {
-    await giveToOwner(file, dirname(path))
-    await file.writeFile(text)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
 }
