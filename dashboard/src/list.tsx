@@ -1,10 +1,8 @@
 // Pages of a list, one after the other, as far as somebody wants to read.
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { useRouter } from '@tanstack/react-router'
-import { useEffect, useState, type ReactNode } from 'react'
+import { useEffect, type ReactNode } from 'react'
 import { get, withQuery } from './api.ts'
 import { isLong, useIntervalOf } from './live.ts'
-import { worded } from './filters.ts'
 import { Button } from './ui/button.tsx'
 import { FormMistake } from './ui/field.tsx'
 import { Failed, Loading, Outdated } from './ui/states.tsx'
@@ -100,26 +98,4 @@ export function PagedTable<Item>({
       )}
     </>
   )
-}
-
-/**
- * The words of a search that looks while one types. They stand in the page's address, and come back from there when a link or the way back has
- * changed it; but an address of a letter ago that arrives late takes back nothing that was typed since.
- */
-export function useTyped(
-  name: string,
-  inAddress = '',
-  write: (text: string) => void,
-): readonly [text: string, type: (text: string) => void] {
-  const router = useRouter()
-  const [text, setText] = useState(inAddress)
-  useEffect(() => {
-    const newest = router.latestLocation.search as Readonly<Record<string, unknown>>
-    if (worded(newest[name] ?? '') === inAddress) setText(inAddress)
-  }, [router, name, inAddress])
-  const type = (to: string) => {
-    setText(to)
-    write(to)
-  }
-  return [text, type]
 }

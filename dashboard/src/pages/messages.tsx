@@ -2,12 +2,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Mail, Search } from 'lucide-react'
-import { useEffect, useState } from 'react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { isInstant, midnight, narrowed, readFilter, type MessageFilter } from '../filters.ts'
+import { SearchLine, useSought } from '../search.tsx'
 import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
-import { useSearchField } from '../shortcuts.ts'
 import { addressIn, metadataIn, wantedIn } from '../typed.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -116,13 +115,8 @@ export function Messages() {
   // What the route has not validated comes through as it is.
   const filter = readFilter(useSearch({ from: '/inside/messages' }))
   const navigate = useNavigate()
-  const wanted = filter.text ?? filter.recipient ?? ''
-  const [text, setText] = useState(wanted)
-  // Going back, or to all messages, changes what is looked for, too.
-  useEffect(() => setText(wanted), [wanted])
-  const [metadata, setMetadata] = useState(filter.metadata ?? '')
-  useEffect(() => setMetadata(filter.metadata ?? ''), [filter.metadata])
-  const searchField = useSearchField()
+  const [text, setText] = useSought(filter.text ?? filter.recipient)
+  const [metadata, setMetadata] = useSought(filter.metadata)
   const look = (changes: MessageFilter) =>
     void navigate({ to: '/messages', search: narrowed<MessageFilter>(filter, changes) })
   const reset = () => {
@@ -144,20 +138,7 @@ export function Messages() {
           look({ recipient, text, metadata: textIn(form, 'metadata') })
         }}
       >
-        <div className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3">
-          <TextField
-            ref={searchField}
-            label="Search"
-            name="text"
-            type="search"
-            placeholder="Address, subject, any id"
-            value={text}
-            onChange={(event) => setText(event.target.value)}
-          />
-          <Button type="submit" icon={<Search aria-hidden className="size-4" />}>
-            Search
-          </Button>
-        </div>
+        <SearchLine text={text} type={setText} placeholder="Address, subject, any id" />
         <div className="grid items-start gap-3 min-[22rem]:grid-cols-2 sm:grid-cols-3 xl:grid-cols-6">
           <Choice
             label="State"

@@ -2,16 +2,16 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { Download, FlaskConical, Search } from 'lucide-react'
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { get, withQuery } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { readSandboxFilter, type SandboxFilter } from '../filters.ts'
+import { SearchLine, useSought } from '../search.tsx'
 import { useWorkspace } from '../session.tsx'
 import type { SandboxMail, SandboxMailParsed } from '../shapes.ts'
-import { useSearchField } from '../shortcuts.ts'
 import { wantedIn } from '../typed.ts'
 import { Button, buttonClass } from '../ui/button.tsx'
-import { Form, TextField, textIn } from '../ui/field.tsx'
+import { Form, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { bytes } from '../ui/size.ts'
 import { Answered, Empty } from '../ui/states.tsx'
@@ -25,10 +25,7 @@ export function Sandbox() {
   const filter = readSandboxFilter(useSearch({ from: '/inside/sandbox' }))
   const navigate = useNavigate()
   const wanted = filter.messageId ?? filter.text ?? filter.recipient ?? ''
-  const [text, setText] = useState(wanted)
-  // Going back, or to all mail, changes what is looked for, too.
-  useEffect(() => setText(wanted), [wanted])
-  const searchField = useSearchField()
+  const [text, setText] = useSought(wanted)
   const look = (sought: SandboxFilter) => {
     const [typed = ''] = Object.values(sought) as string[]
     setText(typed)
@@ -39,23 +36,8 @@ export function Sandbox() {
       title="Sandbox inbox"
       about="On the route “sandbox” mail does not leave this machine: it arrives here. The newest 10,000 are kept, up to 2 GB."
     >
-      <Form
-        role="search"
-        className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3"
-        onSubmit={(form) => look(wantedIn(textIn(form, 'text')))}
-      >
-        <TextField
-          ref={searchField}
-          label="Search"
-          name="text"
-          type="search"
-          placeholder="Address, subject, or id of a message"
-          value={text}
-          onChange={(event) => setText(event.target.value)}
-        />
-        <Button type="submit" icon={<Search aria-hidden className="size-4" />}>
-          Search
-        </Button>
+      <Form role="search" onSubmit={(form) => look(wantedIn(textIn(form, 'text')))}>
+        <SearchLine text={text} type={setText} placeholder="Address, subject, or id of a message" />
       </Form>
       <Card flush>
         <PagedTable<SandboxMail>

@@ -1,0 +1,65 @@
+// What is typed to find something: searches that look while one types, and those that look when they are asked to.
+import { useRouter } from '@tanstack/react-router'
+import { Search } from 'lucide-react'
+import { useEffect, useState } from 'react'
+import { worded } from './filters.ts'
+import { useSearchField } from './shortcuts.ts'
+import { Button } from './ui/button.tsx'
+import { TextField } from './ui/field.tsx'
+
+/**
+ * The words of a search that looks while one types. They stand in the page's address, and come back from there when a link or the way back has
+ * changed it; but an address of a letter ago that arrives late takes back nothing that was typed since.
+ */
+export function useTyped(
+  name: string,
+  inAddress = '',
+  write: (text: string) => void,
+): readonly [text: string, type: (text: string) => void] {
+  const router = useRouter()
+  const [text, setText] = useState(inAddress)
+  useEffect(() => {
+    const newest = router.latestLocation.search as Readonly<Record<string, unknown>>
+    if (worded(newest[name] ?? '') === inAddress) setText(inAddress)
+  }, [router, name, inAddress])
+  const type = (to: string) => {
+    setText(to)
+    write(to)
+  }
+  return [text, type]
+}
+
+/** The words of a search that looks when it is asked to. Going back, or to all that there is, changes what is looked for, too. */
+export function useSought(inAddress = ''): readonly [text: string, type: (text: string) => void] {
+  const [text, type] = useState(inAddress)
+  useEffect(() => type(inAddress), [inAddress])
+  return [text, type]
+}
+
+/** The field of such a search in its form, named `text`, with the button that asks. */
+export function SearchLine({
+  text,
+  type,
+  placeholder,
+}: {
+  readonly text: string
+  readonly type: (text: string) => void
+  readonly placeholder: string
+}) {
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3">
+      <TextField
+        ref={useSearchField()}
+        label="Search"
+        name="text"
+        type="search"
+        placeholder={placeholder}
+        value={text}
+        onChange={(event) => type(event.target.value)}
+      />
+      <Button type="submit" icon={<Search aria-hidden className="size-4" />}>
+        Search
+      </Button>
+    </div>
+  )
+}
