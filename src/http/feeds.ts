@@ -9,9 +9,9 @@ import type { FeedAnswer } from '../feeds/feeds.ts'
 import { callerAddress } from './caller-address.ts'
 import { answerRefusal, counted } from './face.ts'
 import type { Face } from './face.ts'
-import { readBody, type BodyRooms } from './read-body.ts'
+import { bodyLimit, readBody, type BodyRooms } from './read-body.ts'
 
-const tooLarge = refuse('payload_too_large', 'The body is larger than 2 MiB; send fewer events at once.')
+const limit = bodyLimit(limits.feedBytesMax, 'The body is larger than 2 MiB; send fewer events at once.')
 const unknown = refuse('not_found', 'There is no feed at this address.')
 const refusalOf = {
   signature: refuse('invalid_api_key', 'The request does not prove that it comes from the provider of this feed.'),
@@ -43,8 +43,8 @@ async function receive(
   const feed = id && (await face.doors.feed?.(id))
   if (!feed) return answerRefusal(face, request, reply, unknown)
   const caller = sourceOf(callerAddress(request)) // the id is whatever a stranger makes up
-  const body = await readBody(request.raw, reply.raw, rooms, caller, limits.feedBytesMax)
-  if (isRefusal(body)) return answerRefusal(face, request, reply, body.code === 'payload_too_large' ? tooLarge : body)
+  const body = await readBody(request.raw, reply.raw, rooms, caller, limit)
+  if (isRefusal(body)) return answerRefusal(face, request, reply, body)
   request.bodyRead = true
   try {
     const answer = await feed({ header: (name) => headerOf(request, name), body: body.bytes })

@@ -16,7 +16,7 @@ import type { Guesses } from '../base/guesses.ts'
 import { sourceOf } from '../base/networks.ts'
 import { doneFor } from '../base/turns.ts'
 import { parseUuid } from '../base/uuid.ts'
-import { declaredLength, readBody, type BodyRooms } from './read-body.ts'
+import { bodyLimit, isTooLarge, readBody, type BodyLimit, type BodyRooms } from './read-body.ts'
 import { isJson, notJson, readJson } from './json-body.ts'
 import { makeQueryReader, makeReader } from './shape.ts'
 
@@ -63,9 +63,6 @@ export interface ManagementRouter {
 /** A filter that an endpoint does not have must not look as if it had filtered. */
 const noQuery = closed({})
 
-const tooLarge = (most: number): Refusal =>
-  refuse('payload_too_large', `The body is larger than ${most} bytes, which is all that this endpoint takes.`)
-
 export function makeManagementRouter(tools: {
   readonly app: FastifyInstance
   readonly face: Face
@@ -93,6 +90,8 @@ export function makeManagementRouter(tools: {
     const readQuery = makeQueryReader(operation.query ?? noQuery)
     const readShape = operation.body === undefined ? undefined : makeReader(operation.body)
     const readThePath = pathReader(operation)
+    const words = `The body is larger than ${bytesMax} bytes, which is all that this endpoint takes.`
+    const limit = bodyLimit(bytesMax, words)
 
     const run = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
       const entered = await enter(request)
@@ -104,7 +103,7 @@ export function makeManagementRouter(tools: {
       const body =
         readShape === undefined
           ? { value: undefined, done: () => undefined }
-          : await bodyOf(request, reply, ...roomsFor(request, entered), bytesMax)
+          : await bodyOf(request, reply, ...roomsFor(request, entered), limit)
       if (isRefusal(body)) return body
       // A large body keeps its room until the answer: an import is held in memory while its rows are written.
       try {
@@ -198,18 +197,18 @@ function pathReader({ parameters = [] }: Managed): (given: Record<string, string
   }
 }
 
-/** A JSON body of at most so many bytes; more is not read. `done` gives back the room that it takes. */
+/** A JSON body of at most so many bytes; of a larger one nothing more is read. `done` gives back the room that it takes. */
 async function bodyOf(
   request: FastifyRequest,
   reply: FastifyReply,
   rooms: BodyRooms,
   owner: string,
-  most: number,
+  limit: BodyLimit,
 ): Promise<{ readonly value: unknown; readonly done: () => void } | Refusal> {
-  if ((declaredLength(request.raw) ?? 0) > most) return tooLarge(most)
+  if (isTooLarge(request.raw, limit)) return limit.tooLarge
   if (!isJson(request.headers['content-type'])) return notJson
-  const body = await readBody(request.raw, reply.raw, rooms, owner, most)
-  if (isRefusal(body)) return body.code === 'payload_too_large' ? tooLarge(most) : body
+  const body = await readBody(request.raw, reply.raw, rooms, owner, limit)
+  if (isRefusal(body)) return body
   request.bodyRead = true
   const done = (): void => rooms.large.give(owner, body.heldBytes)
   const read = readJson(body.bytes)

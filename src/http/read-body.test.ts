@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
-import { readBody, type Body, type BodyRooms } from './read-body.ts'
+import { bodyLimit, readBody, type Body, type BodyRooms } from './read-body.ts'
 import { SlowRoom } from './slow-room.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 
@@ -17,6 +17,7 @@ afterEach(async () => {
 })
 
 const most = 4 * limits.largeRequestBytes
+const limit = bodyLimit(most, 'Too large.')
 const large = Buffer.from(Array.from({ length: limits.largeRequestBytes + 70_001 }, (_, at) => at % 251))
 const inChunks = Buffer.concat([Buffer.from(`${large.length.toString(16)}\r\n`), large, Buffer.from('\r\n0\r\n\r\n')])
 const chunked = 'Transfer-Encoding: chunked'
@@ -68,7 +69,7 @@ test('a body in chunks that grows large is whole, and holds as much room of its 
   const room = roomOf(0)
   const { socket, incoming, outgoing } = await request(chunked)
   socket.write(inChunks)
-  const body = bodyOf(await readBody(incoming, outgoing, rooms(room), 'owner', most))
+  const body = bodyOf(await readBody(incoming, outgoing, rooms(room), 'owner', limit))
   expect(body.bytes.equals(large)).toBe(true)
   expect([body.heldBytes, room.heldBytes]).toEqual([large.length, large.length])
   expect(await room.take('owner', most - large.length + 1)).toBe(false)
@@ -80,7 +81,7 @@ test('a body in chunks that finds no room when it grows large is told to come ag
   await room.take('owner', most)
   const { socket, incoming, outgoing } = await request(chunked)
   socket.write(inChunks)
-  expect(await readBody(incoming, outgoing, rooms(room), 'owner', most)).toMatchObject({
+  expect(await readBody(incoming, outgoing, rooms(room), 'owner', limit)).toMatchObject({
     code: 'service_unavailable',
     retryAfterSeconds: 3,
   })
@@ -90,7 +91,7 @@ test('a body in chunks that finds no room when it grows large is told to come ag
 test('a body in chunks beyond what is taken gives its room back', async () => {
   const room = roomOf(0)
   const { socket, incoming, outgoing } = await request(chunked)
-  const answer = readBody(incoming, outgoing, rooms(room), 'owner', most)
+  const answer = readBody(incoming, outgoing, rooms(room), 'owner', limit)
   socket.write(`${(2 * most).toString(16)}\r\n`)
   socket.write(Buffer.alloc(2 * most))
   expect(await answer).toMatchObject({ code: 'payload_too_large' })
@@ -100,12 +101,12 @@ test('a body in chunks beyond what is taken gives its room back', async () => {
 test('who declares a byte too many is refused before any of it comes, who declares as many as may be is not', async () => {
   const room = roomOf(0)
   const over = await request(`Content-Length: ${most + 1}`)
-  expect(await readBody(over.incoming, over.outgoing, rooms(room), 'owner', most)).toMatchObject({
+  expect(await readBody(over.incoming, over.outgoing, rooms(room), 'owner', limit)).toMatchObject({
     code: 'payload_too_large',
   })
   const { socket, incoming, outgoing } = await request(`Content-Length: ${most}`)
   socket.write(Buffer.alloc(most))
-  expect(bodyOf(await readBody(incoming, outgoing, rooms(room), 'owner', most)).heldBytes).toBe(most)
+  expect(bodyOf(await readBody(incoming, outgoing, rooms(room), 'owner', limit)).heldBytes).toBe(most)
 })
 
 test.each([
@@ -115,7 +116,7 @@ test.each([
   const room = roomOf(60_000)
   await room.take('owner', most)
   const { socket, incoming, outgoing } = await request(header)
-  const answer = readBody(incoming, outgoing, rooms(room), 'owner', most)
+  const answer = readBody(incoming, outgoing, rooms(room), 'owner', limit)
   const closed = new Promise((resolve) => incoming.once('close', resolve))
   socket.write(sent)
   while (room.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
@@ -128,7 +129,7 @@ test.each([
 test('who leaves in the middle of a large body, or before it is read, leaves no room taken', async () => {
   const room = roomOf(0)
   const { socket, incoming, outgoing } = await request(`Content-Length: ${large.length}`)
-  const answer = readBody(incoming, outgoing, rooms(room), 'owner', most)
+  const answer = readBody(incoming, outgoing, rooms(room), 'owner', limit)
   const closed = new Promise((resolve) => incoming.once('close', resolve))
   socket.write(large.subarray(0, 1_000))
   await once(incoming, 'data')
@@ -136,7 +137,7 @@ test('who leaves in the middle of a large body, or before it is read, leaves no 
   socket.destroy()
   expect(await answer).toMatchObject({ code: 'invalid_request' })
   await closed
-  expect(await readBody(incoming, outgoing, rooms(room), 'owner', most)).toMatchObject({ code: 'invalid_request' })
+  expect(await readBody(incoming, outgoing, rooms(room), 'owner', limit)).toMatchObject({ code: 'invalid_request' })
   expect(room.heldBytes).toBe(0)
 })
 
@@ -147,7 +148,7 @@ describe('a small body that does not come at once', () => {
   async function held(owner: string, into: BodyRooms, bytes: number, header = 'Content-Length: 200000') {
     const { socket, incoming, outgoing } = await request(header)
     const came = arrived(incoming, bytes)
-    const answer = readBody(incoming, outgoing, into, owner, most)
+    const answer = readBody(incoming, outgoing, into, owner, limit)
     socket.write(Buffer.alloc(bytes))
     await came
     return { socket, answer }
@@ -201,7 +202,7 @@ describe('a small body that does not come at once', () => {
     await room.take('owner', most)
     const both = rooms(room, 100_000)
     const { socket, incoming, outgoing } = await request(chunked)
-    const answer = readBody(incoming, outgoing, both, 'owner', most)
+    const answer = readBody(incoming, outgoing, both, 'owner', limit)
     socket.write(inChunks)
     while (room.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
     expect(both.slow.heldBytes).toBe(0)
@@ -215,7 +216,7 @@ describe('a small body that does not come at once', () => {
     const { socket, incoming, outgoing } = await request(chunked)
     const many = 200_000
     const came = arrived(incoming, many)
-    const answer = readBody(incoming, outgoing, both, 'owner', most)
+    const answer = readBody(incoming, outgoing, both, 'owner', limit)
     const before = usedMemory()
     socket.write('1\r\nx\r\n'.repeat(many))
     await came
@@ -231,7 +232,7 @@ test('a large body that hardly moves gives its room to those who wait, and only 
   cleanups.push(() => vi.useRealTimers())
   const room = roomOf(60_000)
   const { socket, incoming, outgoing } = await request(`Content-Length: ${most}`)
-  const answer = readBody(incoming, outgoing, rooms(room), 'slow', most)
+  const answer = readBody(incoming, outgoing, rooms(room), 'slow', limit)
   socket.write(Buffer.alloc(1_000))
   await once(incoming, 'data')
   vi.advanceTimersByTime(1_000 * limits.slowRequestSeconds)
@@ -252,7 +253,7 @@ test('a body in chunks takes a step when it grows large, and all that a body may
   await room.take('other', 2 * step)
   const send = async (bytes: number) => {
     const { socket, incoming, outgoing } = await request(chunked)
-    const answer = readBody(incoming, outgoing, rooms(room), 'owner', 3 * step)
+    const answer = readBody(incoming, outgoing, rooms(room), 'owner', bodyLimit(3 * step, 'Too large.'))
     const content = Buffer.alloc(bytes, 'abcdefg')
     socket.write(Buffer.concat([Buffer.from(`${bytes.toString(16)}\r\n`), content, Buffer.from('\r\n0\r\n\r\n')]))
     return { answer: await answer, content }
@@ -267,6 +268,6 @@ test('a body in chunks takes a step when it grows large, and all that a body may
   const { socket, incoming, outgoing } = await request(chunked)
   const content = Buffer.alloc(2 * step, 'abcdefg')
   socket.write(Buffer.concat([Buffer.from(`${(2 * step).toString(16)}\r\n`), content, Buffer.from('\r\n0\r\n\r\n')]))
-  const body = bodyOf(await readBody(incoming, outgoing, rooms(wide), 'owner', 3 * step))
+  const body = bodyOf(await readBody(incoming, outgoing, rooms(wide), 'owner', bodyLimit(3 * step, 'Too large.')))
   expect([body.bytes.equals(content), body.heldBytes, wide.heldBytes]).toEqual([true, 2 * step, 2 * step])
 })

@@ -8,10 +8,6 @@ import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import { SlowRoom, type SlowTransfer } from './slow-room.ts'
 
-export const tooLarge = refuse(
-  'payload_too_large',
-  'The body is larger than 48 MiB; send fewer or smaller attachments, at most 20 MB in total.',
-)
 const crowded = refuse(
   'service_unavailable',
   'Too many large messages are being received at this moment; nothing was accepted. Try again in a few seconds.',
@@ -60,14 +56,28 @@ function roomsOf(bytesMax: number, shareBytesMax: number): BodyRooms {
   return { large, slow: new SlowRoom(limits.slowRequestsBytesMax), open: { until: Infinity } }
 }
 
+/** How large a body may be, and what is said of a larger one. */
+export interface BodyLimit {
+  readonly bytesMax: number
+  readonly tooLarge: Refusal
+}
+export const bodyLimit = (bytesMax: number, words: string): BodyLimit => ({
+  bytesMax,
+  tooLarge: refuse('payload_too_large', words),
+})
+
 export interface Body {
   readonly bytes: Buffer
   /** How much of the room for large bodies it holds: to be given back when the request is answered. */
   readonly heldBytes: number
 }
 
+/** Known from its head alone, before any of it is read. */
+export const isTooLarge = (incoming: IncomingMessage, { bytesMax }: BodyLimit): boolean =>
+  (declaredLength(incoming) ?? 0) > bytesMax
+
 /** The declared length; undefined when chunked. Node has checked that it is a number. */
-export function declaredLength(incoming: IncomingMessage): number | undefined {
+function declaredLength(incoming: IncomingMessage): number | undefined {
   if (incoming.headers['transfer-encoding'] !== undefined) return undefined
   return Number(incoming.headers['content-length'] ?? 0)
 }
@@ -86,14 +96,14 @@ export async function readBody(
   outgoing: ServerResponse,
   rooms: BodyRooms,
   owner: string,
-  most: number = limits.requestBytesMax,
+  limit: BodyLimit,
 ): Promise<Body | Refusal> {
+  if (isTooLarge(incoming, limit)) return limit.tooLarge
   const length = declaredLength(incoming)
-  if (length !== undefined && length > most) return tooLarge
   const heldBytes = length !== undefined && length > limits.largeRequestBytes ? length : 0
   if (heldBytes > 0 && !(await taken(incoming, rooms.large, owner, heldBytes))) return crowded
   if (waitsForContinue(incoming)) outgoing.writeContinue()
-  return collect(incoming, rooms, owner, heldBytes, most)
+  return collect(incoming, rooms, owner, heldBytes, limit)
 }
 
 /** Waits for room unless the caller leaves. */
@@ -118,7 +128,7 @@ function collect(
   { large, slow, open }: BodyRooms,
   owner: string,
   takenBytes: number,
-  most: number,
+  { bytesMax: most, tooLarge }: BodyLimit,
 ): Promise<Body | Refusal> {
   if (incoming.destroyed && !incoming.readableEnded) {
     large.give(owner, takenBytes)

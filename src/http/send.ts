@@ -16,13 +16,17 @@ import type { Face, QuotaRefusal } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { presentAccepted } from './present.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
-import { declaredLength, readBody, tooLarge, type BodyRooms } from './read-body.ts'
+import { bodyLimit, isTooLarge, readBody, type BodyRooms } from './read-body.ts'
 import { refusals } from './refusals.ts'
 import { isJson, notJson } from './json-body.ts'
 import type { SendBodies } from './send-body.ts'
 
 const operation = operations.send
 
+const limit = bodyLimit(
+  limits.requestBytesMax,
+  'The body is larger than 48 MiB; send fewer or smaller attachments, at most 20 MB in total.',
+)
 const contentEncoding = refuse('invalid_request', '"Content-Encoding" is not supported; send the JSON text as it is.', {
   field: 'Content-Encoding',
 })
@@ -64,7 +68,7 @@ async function send(
   const { principal } = request
   if (principal === null) throw new Error('a request reached the body without a principal')
   const owner = principal.workspaceId
-  const body = await readBody(request.raw, reply.raw, rooms, owner)
+  const body = await readBody(request.raw, reply.raw, rooms, owner, limit)
   if (isRefusal(body)) return refused(face, request, reply, body)
   request.bodyRead = true
   let { heldBytes } = body
@@ -159,7 +163,7 @@ function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }
 
 function wrongHeaders(request: FastifyRequest): Refusal | undefined {
   const { headers } = request
-  if ((declaredLength(request.raw) ?? 0) > limits.requestBytesMax) return tooLarge
+  if (isTooLarge(request.raw, limit)) return limit.tooLarge
   if (!isJson(headers['content-type'])) return notJson
   if (headers['content-encoding'] !== undefined && headers['content-encoding'] !== 'identity') return contentEncoding
   const key = headers['idempotency-key']
