@@ -161,6 +161,12 @@ describe('every refusal at every stage', () => {
     }
   })
 
+  test('a no that ends a greeting of which Postfix has said one line before is told in its own words', async () => {
+    const { end } = await converse({ greeting: '220-mx.test ESMTP\r\n521 5.7.1 blocked using a list\r\n' })
+    expect(end).toMatchObject({ phase: 'greeting', reply: { code: 521, text: '5.7.1 blocked using a list' } })
+    expect(outcomeOf(end)).toEqual({ kind: 'retry', reason: 'greeting_5xx' })
+  })
+
   test('a 421 says goodbye: the connection is not used again, closed or not (27)', async () => {
     for (const moment of ['MAIL', 'RCPT', 'DATA', 'dot'] as const) {
       const seen = await converse({ EHLO: withoutPipelining, [moment]: '421 4.3.2 bye\r\n' })

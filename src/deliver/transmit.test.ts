@@ -582,6 +582,7 @@ describe('beside another connection of ours to the same place', () => {
 
   test.each([
     ['greeting', { greeting: '450 come back in 100 seconds\r\n' }],
+    ['greeting of which one line was said before', { greeting: '220-two.test\r\n421 come back in 100 seconds\r\n' }],
     ['EHLO', { EHLO: '421 4.3.2 come back in 100 seconds\r\n' }],
   ] as [string, Script][])('a 4yz to %s puts a mail off for as long as it says', async (_, script) => {
     const result = await whileBusy(script)

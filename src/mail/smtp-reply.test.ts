@@ -45,6 +45,11 @@ describe('a well-formed reply is read', () => {
     ['controls', '250 a\x1bb\rc\td\r\n', [{ code: 250, text: 'a\ufffdb\ufffdc d' }]],
     ['UTF-8', '250 grüße\r\n', [{ code: 250, text: 'grüße' }]],
     [
+      'a greeting that ends as a refusal (https://github.com/vert-x3/vertx-mail-client/issues/81)',
+      '220-mx.example.org ESMTP\r\n521-5.7.1 Service unavailable;\r\n521 5.7.1 blocked\r\n',
+      [{ code: 521, enhancedCode: '5.7.1', text: '5.7.1 Service unavailable;\n5.7.1 blocked' }],
+    ],
+    [
       'lowest and highest code',
       '200 a\r\n599 b\r\n',
       [
@@ -80,6 +85,9 @@ describe('anything else is malformed, and what came before it still counts', () 
     ['no separator', '250ok\r\n', 0],
     ['four digits', '2500\r\n', 0],
     ['differing codes', '250-a\r\n550 b\r\n', 0],
+    ['a greeting of two minds', '220-a\r\n250 b\r\n', 0],
+    ['a greeting of three', '220-a\r\n421-b\r\n521 c\r\n', 0],
+    ['a refusal behind 220 that is no greeting', '220 a\r\n220-b\r\n521 c\r\n', 1],
     ['text in the middle', '250-a\r\nb\r\n', 0],
     ['a line of 5,000 bytes', `250 ${'x'.repeat(5000)}\r\n`, 0],
     ['5,000 bytes without an end', `250 ${'x'.repeat(5000)}`, 0],

@@ -1,6 +1,6 @@
 // An SMTP reply (RFC 5321 4.2), read strictly and within bounds: replies come split at every byte, and from strangers.
 // A line ends with CRLF; a bare LF counts as a line end too, as in Postfix: to call `250 OK` + LF malformed would turn an accepted mail
-// into `delivery_unknown`. Everything else that the grammar does not know makes the whole stream untrusted.
+// into `delivery_unknown`. So may a greeting end as a refusal. Everything else that the grammar does not know makes the whole stream untrusted.
 import { limits } from '../config.ts'
 
 export interface SmtpReply {
@@ -29,6 +29,8 @@ export class ReplyReader {
   #lines = 0
   #code = 0
   #text = ''
+  /** The first reply has ended. */
+  #greeted = false
 
   /** True when a reply has begun and not ended. */
   get partial(): boolean {
@@ -60,7 +62,10 @@ export class ReplyReader {
     if (++this.#lines > limits.replyLinesMax) return this.#refuse('too many lines')
     const code = codeAt(bytes, start, end)
     if (code === undefined) return this.#refuse('no reply code')
-    if (this.#lines > 1 && code !== this.#code) return this.#refuse('lines with differing codes')
+    if (this.#lines > 1 && code !== this.#code) {
+      if (!this.#isRefusedBehindTeaser(code)) return this.#refuse('lines with differing codes')
+      this.#lines = 1
+    }
     const separator = end === start + 3 ? ' ' : String.fromCharCode(bytes[start + 3] ?? 0)
     if (separator !== ' ' && separator !== '-') return this.#refuse('no space or hyphen behind the code')
     this.#code = code
@@ -71,7 +76,16 @@ export class ReplyReader {
     return separator === ' '
   }
 
+  /**
+   * Postfix (postscreen) says one line of its greeting to see who talks before it has ended, looks at the client meanwhile, and ends with what it has decided: `220-mx.example.org
+   * ESMTP`, then `521 5.7.1 ... blocked`. Nothing was asked yet, so nobody can take one answer for another.
+   */
+  #isRefusedBehindTeaser(code: number): boolean {
+    return !this.#greeted && this.#code === 220 && code >= 400
+  }
+
   #finish(): SmtpReply {
+    this.#greeted = true
     // toWellFormed: the cut may have gone through a pair of surrogates, and PostgreSQL refuses a half.
     const long = this.#text.length > this.textCharactersMax
     const text = long ? this.#text.slice(0, this.textCharactersMax).toWellFormed() : this.#text
