@@ -37,7 +37,7 @@ export interface Dns {
   /** One question to one server, not remembered. `own`: what it knows by itself, without asking others. */
   askServer(server: string, name: string, type: RecordType, own?: 'own'): Promise<DnsAnswer>
   readonly servers: readonly string[]
-  /** The operator named the servers, or they are on this machine: nobody else can speak in their name. */
+  /** The operator named the servers, or they are on this machine and speak for themselves: nobody else can speak in their name. */
   readonly near: boolean
   /** Gives up the questions under way. */
   cancel(): void
@@ -121,7 +121,7 @@ export function makeDns(settings: DnsSettings): Dns {
       return servers()
     },
     get near() {
-      return named || servers().every((server) => isLoopback(placeOf(server).address))
+      return named || servers().every(speaksItself)
     },
     ask: (name, type) =>
       isAskable(name) ? kept(`${type} ${name.toLowerCase()}`) : Promise.resolve(failure(name, false)),
@@ -152,6 +152,14 @@ function placeOf(server: string): Place {
   return match === null
     ? { address: server, port: 53 }
     : { address: match[1] ?? match[2] ?? server, port: Number(match[3]) }
+}
+
+/** Docker's, in the containers of a network: it hands on what another server says, AD bit and all, and which one that is nobody sees inside. */
+const dockersServer = '127.0.0.11'
+
+function speaksItself(server: string): boolean {
+  const { address } = placeOf(server)
+  return isLoopback(address) && address !== dockersServer
 }
 
 const isAskable = (name: string): boolean =>

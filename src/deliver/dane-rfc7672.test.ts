@@ -1,6 +1,7 @@
 // Which certificates satisfy which TLSA records, over real handshakes; and the whole way with a real signed zone and a real validating
 // resolver (Knot and Unbound): a channel that the records do not vouch for carries no mail.
 import { createHash, X509Certificate } from 'node:crypto'
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Server } from 'node:tls'
@@ -269,6 +270,43 @@ describe('a resolver whose self-test meets', () => {
       wait(5_001)
       await untilSo(kind, 'dane')
     })
+  })
+})
+
+describe('a name server of the system that hands on what another says, the AD bit too', () => {
+  test.each([
+    ['127.0.0.1', 'dane', 'on this machine: nobody stands between, and who set it up answers for it'],
+    ['127.0.0.11', 'opportunistic', "Docker's in a container: behind it may be any server, and anybody on the way"],
+  ])('%s: %s, %s', async (listening, kind) => {
+    const distant = await startDnsServer({
+      'probe.test': { soa: { ttl: 60, minimum: 60 }, secure: true },
+      'forged.test': 'servfail',
+      '_25._tcp.mx.test': {
+        tlsa: [{ usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 1) }],
+        secure: true,
+      },
+    })
+    const near = createSocket('udp4')
+    near.on('message', (question, asker) => {
+      const way = createSocket('udp4')
+      way.on('message', (answer) => {
+        near.send(answer, asker.port, asker.address)
+        way.close()
+      })
+      way.send(question, Number(distant.address.split(':')[1]), '127.0.0.1')
+    })
+    near.bind(0, listening)
+    await once(near, 'listening')
+    try {
+      const asking = makeDns({ servers: [], system: () => [`${listening}:${near.address().port}`] })
+      const probes = { signed: 'probe.test', forged: 'forged.test' }
+      const policies = makeTlsPolicies(asking, { policyFor: async () => undefined }, probes)
+      const host = { host: 'mx.test', address: '8.8.8.8', secure: true, canonical: 'mx.test' }
+      expect((await policies.policiesFor('d.test', [host], 25)).get('mx.test')?.kind).toBe(kind)
+    } finally {
+      await once(near.close(), 'close')
+      await distant.stop()
+    }
   })
 })
 

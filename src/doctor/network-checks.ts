@@ -231,7 +231,7 @@ export async function checkDnssec(settings: Settings, dns: Dns, boldest: Route['
   if (boldest !== 'mx') return skipped('Only the route mx asks for DANE records.')
   if (!dns.near)
     return warn(
-      "The name servers are the system's, and not on this machine: their word about DNSSEC can be forged on the way, so DANE is off. Run a validating resolver here (unbound, knot-resolver), or name one in POSTHORN_DNS_SERVERS.",
+      "The name servers are the system's, and not on this machine (Docker's, 127.0.0.11, hands on the word of others): what they say about DNSSEC can be forged on the way, so DANE is off. Run a validating resolver here (unbound, knot-resolver), or name one in POSTHORN_DNS_SERVERS.",
     )
   const [signed = '.', forged = 'dnssec-failed.org'] = settings.POSTHORN_DNSSEC_PROBES
   const words = {
