@@ -2,7 +2,7 @@
 // result journal).
 import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'
-import { isDatabaseAway, surelyAborted, type Ask } from '../store/database.ts'
+import { commitSomething, isDatabaseAway, surelyAborted, type Ask } from '../store/database.ts'
 import { replayEndings } from '../store/fence.ts'
 import type { Ending } from '../store/outbound.ts'
 import { readRemoved } from '../store/reports.ts'
@@ -24,6 +24,8 @@ export function makeReplay(log: Log): Replay {
 
   const tellSome = async (ask: Ask, journal: Journal, endings: readonly Ending[]): Promise<void> => {
     const answers = await replayEndings(ask, endings)
+    // What an earlier life has told may be a commit that was let go before its standby had it (docs/decisions/0082).
+    await commitSomething({ rows: ask })
     const removed = answers.includes('gone') ? await readRemoved(ask) : []
     for (const [at, ending] of endings.entries()) {
       if (answers[at] === 'gone' && !removed.includes(ending.workspaceId))

@@ -3,7 +3,7 @@
 import { limits } from '../config.ts'
 import { pause } from '../base/backoff.ts'
 import type { Log } from '../base/log.ts'
-import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
+import { commitSomething, isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import { replayEndings } from '../store/fence.ts'
 import type { Ending, Recorder } from '../store/outbound.ts'
 import type { Journal } from './journal.ts'
@@ -90,10 +90,12 @@ export function makeUnheard({ db, recorder, journal, log, leaseMs, patience }: U
 
   /**
    * A database that was restored under us has forgotten the claim, and takes the message for unsent: the reply is told like one out of a
-   * journal, so that it is kept there and stops delivery, whatever the fence makes of the counters.
+   * journal, so that it is kept there and stops delivery, whatever the fence makes of the counters. And what has decided may be a commit of our own that was
+   * let go before its standby had it (docs/decisions/0082): one behind it proves that the reply is known there, too.
    */
   const keepEvidence = async (ending: Ending): Promise<void> => {
     const [answer] = await replayEndings(db.rows, [ending])
+    await commitSomething(db)
     if (answer !== 'known')
       log.fault(
         'finish',

@@ -196,7 +196,7 @@ const prove = sql('prove-commit', `select pg_logical_emit_message(true, 'posthor
  * does that a row is seen, while a standby that was to have it is away. What was committed before is kept as durably then. Where a commit of ours hangs
  * already none is asked for.
  */
-export async function commitSomething(db: Db): Promise<void> {
+export async function commitSomething(db: Pick<Db, 'rows'>): Promise<void> {
   if ((await db.rows(prove)).length === 0) throw new DatabaseSlow('commits wait for a synchronous standby')
 }
 
