@@ -12,7 +12,7 @@ import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { isMailMistake, readSubmittedMail } from '../mail/submitted-mail.ts'
 import { writeAudit } from '../store/audit.ts'
 import { readFiles } from '../store/blobs.ts'
-import type { Db } from '../store/database.ts'
+import { commitSomething, type Db } from '../store/database.ts'
 import { isNotReplaceable, readReplaceable, readSentAgain, type Replaceable } from '../store/sent-again.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import type { By } from './by.ts'
@@ -45,7 +45,11 @@ async function sendInPlace(tools: Tools, by: By, id: MessageId): Promise<SentInP
   if (message === undefined) throw noSuchMessage()
   const { sentAgainAs } = await readSentAgain(db, by.workspaceId, id)
   // The key of the first time may have been forgotten, and the content be gone.
-  if (sentAgainAs !== undefined) return { message: await recordOf(db, by, sentAgainAs), replayed: true }
+  if (sentAgainAs !== undefined) {
+    const message = await recordOf(db, by, sentAgainAs)
+    await commitSomething(db) // who is told that it is there is told that it is kept
+    return { message, replayed: true }
+  }
   refuseOthers(message)
   const recipient = parseAddress(message.recipient)
   if (recipient === undefined) throw new Error(`message ${id} has a recipient that is none`)

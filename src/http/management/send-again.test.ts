@@ -7,6 +7,7 @@ import type { Submission } from '../../domain/submission.ts'
 import { scopes } from '../../domain/scopes.ts'
 import { parseAddress, type EmailAddress } from '../../mail/address.ts'
 import { isMailMistake, readSubmittedMail } from '../../mail/submitted-mail.ts'
+import type { Db } from '../../store/database.ts'
 import { readReplaceable } from '../../store/sent-again.ts'
 import { sendAgain } from '../../workspace/workspace.ts'
 import { audit, begin, office, owner, send, shop } from './shop.test-kit.ts'
@@ -214,6 +215,23 @@ describe('sending a message again', () => {
       expect((await story(id)).json()).toHaveProperty('sentAgainAs')
       const asked = `select actor from audit_log where action = 'message.send_again_asked' and target = $1`
       expect(await office.world.value(asked, [id])).toBe(actor)
+    })
+
+    test('is not told to be done already while its follower may lack a synchronous standby', async () => {
+      const id = await failed()
+      expect((await again(id)).statusCode).toBe(202)
+      const { accept, acceptMail } = office.office
+      let isAway = true
+      const db: Db = {
+        ...office.world.db,
+        rows: (statement, values) =>
+          isAway && statement.name === 'prove-commit' ? Promise.resolve([]) : office.world.db.rows(statement, values),
+      }
+      const by = { workspaceId: shop.workspaceId, actor: `user:${owner.login.id}`, scopes: new Set<string>() }
+      const ask = () => sendAgain({ db, accept, acceptMail }, by, id as MessageId)
+      await expect(ask()).rejects.toThrow('commits wait for a synchronous standby')
+      isAway = false
+      expect(await ask()).toMatchObject({ replayed: true })
     })
 
     test('a follower that fails, too, can be sent again itself', async () => {
