@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { makeIds } from './message-id.ts'
+import { currentOwner, doneFor } from '../base/turns.ts'
+import { makeIds, timeOfId } from './message-id.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -41,6 +42,31 @@ test.each([
     expect(asked).toBe(2)
     await ids.sure()
     expect(asked).toBe(2)
+  } finally {
+    clock.mockRestore()
+    ids.stop()
+  }
+})
+
+test('where the clock was set and the database does not say the time, nothing gets an id; nor is that asked in the turn of whoever sends', async () => {
+  let isSilent = false
+  const askers: string[] = []
+  const rows: typeof world.db.rows = (...statement) => {
+    askers.push(currentOwner())
+    return isSilent ? new Promise(() => undefined) : world.db.rows(...statement)
+  }
+  await world.setClock()
+  const ids = makeIds({ ...world.db, rows })
+  await ids.synchronize()
+  const here = Date.now
+  const clock = vi.spyOn(Date, 'now').mockImplementation(() => here() - 400 * 86_400_000)
+  try {
+    isSilent = true
+    await expect(doneFor('a workspace', () => ids.sure())).rejects.toThrow('did not answer in time')
+    isSilent = false
+    await ids.sure()
+    expect(Math.abs(timeOfId(ids.next()).getTime() - here())).toBeLessThan(60_000)
+    expect(askers).toEqual(['', '', ''])
   } finally {
     clock.mockRestore()
     ids.stop()

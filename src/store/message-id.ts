@@ -1,6 +1,7 @@
 // Message ids are UUIDv7 (RFC 9562 5.7) made here, so that a batch needs no order in its answers; their milliseconds follow the database's
 // clock, which is asked now and then, and when this node's was set, so that a node with a wrong clock cannot put a message into a wrong partition.
 import { randomFillSync } from 'node:crypto'
+import { doneFor } from '../base/turns.ts'
 import type { MessageId } from '../domain/message.ts'
 import { answeredWithin, sql, type Db } from './database.ts'
 
@@ -11,7 +12,7 @@ const clock = sql('app-clock', 'select (extract(epoch from app_now()) * 1000)::f
 
 export interface IdMaker {
   next(): MessageId
-  /** To be awaited before `next`: asks the database's clock where this node's was set since it was asked last. */
+  /** To be awaited before `next`: asks the database's clock where this node's was set since it was asked last. Rejects where it does not answer: a wrong date stays. */
   sure(): Promise<void>
   /** The database's clock, as well as this node knows it. */
   now(): number
@@ -41,12 +42,10 @@ export function makeIds(db: Db): IdMaker {
   }
   const sure = async () => {
     if (Math.abs(apart() - apartMs) <= strayMsMax) return
-    // Without an answer nothing is admitted either.
-    await (asking ??= answeredWithin(strayMsMax, synchronize())
-      .catch(() => undefined)
-      .finally(() => {
-        asking = undefined
-      }))
+    // For all who wait, so in the turn of none of them.
+    await (asking ??= answeredWithin(strayMsMax, doneFor('', synchronize)).finally(() => {
+      asking = undefined
+    }))
   }
   const timer = setInterval(() => void synchronize().catch(() => undefined), askEveryMs).unref()
 
