@@ -35,7 +35,25 @@ export interface Clamd {
 export function clamdAt(address: ClamdAddress): Clamd {
   const most = limits.clamdStreamsMax
   const turn = turns({ most, share: most })
-  let known: { readonly version: Promise<EngineVersion>; readonly until: number } | undefined
+  let known:
+    | { readonly version: Promise<EngineVersion>; readonly until: number; readonly asker: AbortSignal }
+    | undefined
+  const ask = (asker: AbortSignal) => {
+    const version = converse(address, asker, (socket) => send(socket, Buffer.from('zVERSION\0'))).then(versionOf)
+    const entry = { version, until: performance.now() + limits.clamdVersionMs, asker }
+    version.catch(() => {
+      if (known === entry) known = undefined
+    })
+    return entry
+  }
+  const versionFor = async (signal: AbortSignal): Promise<EngineVersion> => {
+    const entry = known !== undefined && known.until > performance.now() ? known : (known = ask(signal))
+    return entry.version.catch((error: unknown) => {
+      // Who asked had no time left, and says nothing about the time of others.
+      if (entry.asker.aborted && !signal.aborted) return versionFor(signal)
+      throw error
+    })
+  }
   return {
     scan: async (bytes, signal, owner = '') => {
       const leave = await turnFor(owner, turn, () => new EngineTrouble('there was no turn in time'), signal)
@@ -43,16 +61,7 @@ export function clamdAt(address: ClamdAddress): Clamd {
         .then(verdictOf)
         .finally(leave)
     },
-    version: (signal) => {
-      if (known !== undefined && known.until > performance.now()) return known.version
-      const version = converse(address, signal, (socket) => send(socket, Buffer.from('zVERSION\0'))).then(versionOf)
-      const entry = { version, until: performance.now() + limits.clamdVersionMs }
-      known = entry
-      version.catch(() => {
-        if (known === entry) known = undefined
-      })
-      return version
-    },
+    version: versionFor,
   }
 }
 

@@ -260,6 +260,28 @@ describe('whatever is no whole verdict is no verdict', () => {
     clock.mockRestore()
   })
 
+  test('whoever shares the question for the version does not share the time of the one who asked', async () => {
+    const asked = Promise.withResolvers<void>()
+    let isFirst = true
+    const engine = clamdAt(
+      await listening(
+        (socket) =>
+          void socket.once('data', () => {
+            if (!isFirst) return void socket.end('ClamAV 9/27000/Mon\0')
+            isFirst = false
+            asked.resolve()
+          }),
+      ),
+    )
+    const first = new AbortController()
+    const answers = [first.signal, never, never].map((signal) => engine.version(signal))
+    await asked.promise
+    first.abort()
+    const [late, ...others] = await Promise.allSettled(answers)
+    expect(late?.status).toBe('rejected')
+    for (const each of others) expect(each).toMatchObject({ status: 'fulfilled', value: { engine: 'ClamAV 9' } })
+  })
+
   test('when the time is over before the engine is asked, it is not asked', async () => {
     const engine = clamdAt(await listening(saying('stream: OK\0')))
     const over = AbortSignal.abort()
