@@ -7,7 +7,7 @@ import { watchLoop } from '../base/busy-loop.ts'
 import { commitSomething, mayBlameRows, despiteDeadlocks, sql, sqlState, surelyAborted, type Db } from './database.ts'
 import type { QuotaRow } from './usage.ts'
 
-/** One submission as the statement wants it; `json` is its row, written once, when it is queued. */
+/** One submission as the statement wants it: a row of its batch, by the names that `admit_2` reads. */
 export interface AdmissionRow {
   readonly workspaceId: WorkspaceId
   readonly fields: Readonly<Record<string, unknown>>

@@ -1,5 +1,5 @@
-// What stops delivery everywhere, and the nodes' comparison with the database (delivery-semantics, restore fence). The rules stand in the
-// functions of migration 0009, so that all nodes go by the same ones, whatever they know.
+// What stops delivery everywhere, and the nodes' comparison with the database (delivery-semantics, restore fence). The rules stand in
+// functions of the database, so that all nodes go by the same ones, whatever they know.
 import { limits } from '../config.ts'
 import { beginOrderAnew } from './commit-order.ts'
 import { claimName, type Ending, endingJson, relayedOf } from './outbound.ts'
