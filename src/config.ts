@@ -514,6 +514,8 @@ export const limits = {
   admissionKeepMs: 300,
   /** A row that has less left than the last statement took, or twice what one took that came too late, does not go along: it would spoil the next for those beside it. No more than this is asked. */
   admissionNeedMsMax: 100,
+  /** So long all wait for one workspace's row of quota that somebody holds; behind that, those of this workspace alone (store/held-rows.ts). */
+  admissionLockMs: 500,
   rereadMs: 1_000,
   /** What asks for /readyz seldom waits longer than a few seconds, and should be told why not. */
   readyMs: 1_500,

@@ -35,6 +35,7 @@ export function openAcceptance(opened: {
     name,
     connectionsMax,
     answerMs: limits.databaseAnswerMs,
+    lockMs: limits.admissionLockMs,
     nudge: nudges.of('posthorn_due', 'posthorn_webhooks'),
   })
   const ids = makeIds(readDb)

@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { limits } from '../config.ts'
-import { makeAdmitter, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
+import { makeAdmitter, surelyNotAdmitted, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
 import { readBlob, stageBlob, sweepStagedBlobs } from './blobs.ts'
 import { isDatabaseAway, openDatabase, type Db } from './database.ts'
 import { readWindows } from './usage.ts'
@@ -81,6 +81,38 @@ describe('an admission', () => {
     const answers = (await Promise.all(groups)).flat()
     expect([admittedOf(answers), await recordsOf(busy)]).toEqual([6_000, 6_000])
     expect(Math.max(...rowsOf)).toBeLessThanOrEqual(limits.admitRowsMax)
+  })
+
+  // Somebody's psql, left open within a transaction that has given a customer more quota, kept everybody's mail from being accepted.
+  test('waits for no other workspace whose quota somebody holds: that one alone is told to come back, or is admitted when it is free', async () => {
+    const db = openDatabase(world.connection, {
+      name: 'test',
+      connectionsMax: 2,
+      answerMs: limits.databaseAnswerMs,
+      lockMs: limits.admissionLockMs,
+    })
+    const admitter = makeAdmitter(db)
+    const [held, free] = [await world.sender(), await world.sender()]
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query('update usage set day_count = 0 where workspace_id = $1', [held.workspaceId])
+    const heldBack = admitter.admit(world.submission(held))
+    heldBack.catch(() => undefined)
+    expect(admittedOf(await admitMany(free, 3, [admitter]))).toBe(3)
+    const began = performance.now()
+    const again = admitter.admit(world.submission(held))
+    again.catch(() => undefined)
+    expect(admittedOf(await admitMany(free, 3, [admitter]))).toBe(3)
+    expect(performance.now() - began).toBeLessThan(limits.admissionLockMs)
+    const error = await heldBack.catch((error: unknown) => error)
+    expect([isDatabaseAway(error), surelyNotAdmitted(error)]).toEqual([true, true])
+    await expect(again).rejects.toThrow()
+    const late = admitter.admit(world.submission(held))
+    expect(admittedOf(await admitMany(free, 1, [admitter]))).toBe(1)
+    await holder.query('commit')
+    expect((await late).admitted).toBe(true)
+    expect([await recordsOf(held), await recordsOf(free)]).toEqual([1, 7])
+    await db.close()
   })
 
   test('that its caller has stopped waiting for is not tried again when a lock has ended its statement', async () => {

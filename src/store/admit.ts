@@ -5,6 +5,7 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch, BatchFull } from '../base/batch.ts'
 import { watchLoop } from '../base/busy-loop.ts'
 import { commitSomething, mayBlameRows, despiteDeadlocks, sql, sqlState, surelyAborted, type Db } from './database.ts'
+import { HeldUp, isHeldUp, pastHeld } from './held-rows.ts'
 import type { QuotaRow } from './usage.ts'
 
 /** One submission as the statement wants it: a row of its batch, by the names that `admit_2` reads. */
@@ -179,6 +180,20 @@ async function admitBatch(
   return answers
 }
 
+/** Of these workspaces, those whose row of quota nobody could lock now. */
+const held = sql(
+  'held-quotas',
+  `with free as (select u.workspace_id from usage u where u.workspace_id = any ($1::uuid[]) for update skip locked)
+   select u.workspace_id id from usage u
+    where u.workspace_id = any ($1::uuid[]) and not exists (select from free f where f.workspace_id = u.workspace_id)`,
+)
+
+async function heldQuotas(db: Db, groups: readonly Queued[]): Promise<(group: Queued) => boolean> {
+  const asked = [...new Set(groups.map(({ workspaceId }) => workspaceId))]
+  const ids = new Set((await db.rows<{ id: string }>(held, [asked])).map(({ id }) => id))
+  return ({ workspaceId }) => ids.has(workspaceId)
+}
+
 export interface Admitter {
   /** Admits durably, together with whoever else is waiting. Throws `AdmissionTooLate` where its turn came after `limits.admissionMs`. */
   admit(row: AdmissionRow): Promise<Admission>
@@ -203,16 +218,26 @@ export function makeAdmitter(db: Db): Admitter {
     takingTurns: true,
     whenBusy: { isBusy: watchLoop(), spacingMs: limits.admitSpacingBusyMs },
   }
-  const batch = (commit: boolean) => {
-    const pace = { needMs: 0 }
-    return new Batch<Queued, readonly Admission[]>(
-      (groups) => admitBatch(db, groups, commit, pace),
+  const batch = (run: (groups: readonly Queued[]) => Promise<readonly (readonly Admission[] | HeldUp)[]>) =>
+    new Batch<Queued, readonly Admission[] | HeldUp>(
+      run,
       bounds,
       (error) => mayBlameRows(error) || error instanceof AdmissionTooLate,
     )
+  const run = (commit: boolean) => {
+    const pace = { needMs: 0 }
+    return (groups: readonly Queued[]) => admitBatch(db, groups, commit, pace)
   }
-  const admitting = batch(true)
-  const looking = batch(false)
+  const admitting = batch(pastHeld(db, (groups) => heldQuotas(db, groups), run(true)))
+  const looking = batch(run(false))
+  // For workspaces whose row of quota somebody holds, for a moment or for long: they wait in its line, beside all others.
+  const admitLocked = run(true)
+  const behind = batch((groups) =>
+    admitLocked(groups).catch((error: unknown) => {
+      if (!isHeldUp(error)) throw error
+      return groups.map(() => new HeldUp(error))
+    }),
+  )
   const add = async (to: typeof admitting, rows: readonly AdmissionRow[], until: number) => {
     const [first] = rows
     if (first === undefined) throw new Error('a group of no rows')
@@ -222,7 +247,13 @@ export function makeAdmitter(db: Db): Admitter {
     const bytes = texts.reduce((sum, text) => sum + text.length, 0)
     const { workspaceId } = first
     const whose = { owner: workspaceId, rows: rows.length }
-    const answers = await to.add({ workspaceId, rows: texts, withFiles, scans, until }, bytes, whose)
+    const group = { workspaceId, rows: texts, withFiles, scans, until }
+    let answers = await to.add(group, bytes, whose)
+    while (answers instanceof HeldUp) {
+      if (performance.now() > until - limits.admissionKeepMs) throw answers.error
+      answers = await behind.add(group, bytes, whose)
+      if (answers instanceof HeldUp) answers = await to.add(group, bytes, whose)
+    }
     if (answers.length !== rows.length) throw new AdmissionTooLate('the admission came too late')
     return answers
   }
@@ -239,7 +270,7 @@ export function makeAdmitter(db: Db): Admitter {
       await db.rows(forgetKey, [workspaceId, fields['endpoint'], fields['idem'], id])
       return true
     },
-    quiet: async () => void (await Promise.all([admitting.quiet(), looking.quiet()])),
+    quiet: async () => void (await Promise.all([admitting, looking, behind].map((each) => each.quiet()))),
     get pressed() {
       return admitting.pressed
     },

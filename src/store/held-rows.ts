@@ -52,30 +52,33 @@ interface OfMessage {
   readonly workspaceId?: WorkspaceId
 }
 
-async function readHeld(db: Db, messages: readonly OfMessage[]): Promise<ReadonlySet<string>> {
-  const rows = await db.rows<{ id: string }>(held, [
-    messages.map(({ workspaceId }) => workspaceId ?? null),
-    messages.map(({ id }) => id),
-  ])
-  return new Set(rows.map(({ id }) => id))
-}
+/** Tells of rows whether somebody holds what they need. */
+type Look<Row> = (rows: readonly Row[]) => Promise<(row: Row) => boolean>
+
+export const heldMessages =
+  <Row>(db: Db, messageOf: (row: Row) => OfMessage): Look<Row> =>
+  async (rows) => {
+    const messages = rows.map(messageOf)
+    const values = [messages.map(({ workspaceId }) => workspaceId ?? null), messages.map(({ id }) => id)]
+    const ids = new Set((await db.rows<{ id: string }>(held, values)).map(({ id }) => id))
+    return (row) => ids.has(messageOf(row).id)
+  }
 
 /**
- * Makes of a statement for many messages one that nobody's row holds up. It costs nothing while nothing is held; and those that are come back soon, so for a
- * while behind them it is looked first. A whole table that somebody has is waited for, as long as a statement may take.
+ * Makes of a statement for many rows one that nobody's lock on what one of them needs holds up. It costs nothing while nothing is held; and those that are come
+ * back soon, so for a while behind them it is looked first. A whole table that somebody has is waited for, as long as a statement may take.
  */
 export function pastHeld<Row, Answer>(
   db: Db,
-  messageOf: (row: Row) => OfMessage,
+  look: Look<Row>,
   ask: (rows: readonly Row[]) => Promise<readonly Answer[]>,
 ): (rows: readonly Row[]) => Promise<readonly (Answer | HeldUp)[]> {
   const once = async (rows: readonly Row[]): Promise<readonly (Answer | HeldUp)[]> => {
     const by = latelyHeldUp(db)
     if (by === undefined) return ask(rows)
-    const ids = await readHeld(db, rows.map(messageOf))
-    if (ids.size === 0) return ask(rows)
-    heldUp(db, by)
-    const free = rows.filter((row) => !ids.has(messageOf(row).id))
+    const isHeld = await look(rows)
+    const free = rows.filter((row) => !isHeld(row))
+    if (free.length < rows.length) heldUp(db, by)
     const answers = free.length === 0 ? [] : await ask(free)
     const answerOf = new Map(free.map((row, index) => [row, answers[index] as Answer]))
     return rows.map((row) => (answerOf.has(row) ? (answerOf.get(row) as Answer) : new HeldUp(by)))

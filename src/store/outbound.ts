@@ -13,7 +13,7 @@ import type {
 import type { moves } from '../domain/moves.ts'
 import { Batch } from '../base/batch.ts'
 import { despiteDeadlocks, sql, mayBlameRows, type Db, type Statement } from './database.ts'
-import { pastHeld, unlessHeldUp, type HeldUp } from './held-rows.ts'
+import { heldMessages, pastHeld, unlessHeldUp, type HeldUp } from './held-rows.ts'
 import { pastRefused, type Refused } from './refused-rows.ts'
 import { routeColumn, type RelayRoute } from './reports.ts'
 
@@ -278,16 +278,10 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   const armBounds = { ...bounds, spacingMs: limits.armSpacingMs, spacingMostMs: limits.armSpacingMostMs }
   const endingBounds = { ...bounds, spacingMs: limits.endingSpacingMs }
   // An arm looks at no record.
-  const armPast = pastHeld<Armable, Armed>(
-    armDb,
-    ({ id }) => ({ id }),
-    (claims) => armBatch(armDb, claims, mark),
-  )
-  const finishPast = pastHeld<QueuedEnding, boolean>(
-    finishDb,
-    ({ message }) => message,
-    (rows) => finishBatch(finishDb, rows),
-  )
+  const armable = heldMessages<Armable>(armDb, ({ id }) => ({ id }))
+  const endable = heldMessages<QueuedEnding>(finishDb, ({ message }) => message)
+  const armPast = pastHeld<Armable, Armed>(armDb, armable, (claims) => armBatch(armDb, claims, mark))
+  const finishPast = pastHeld<QueuedEnding, boolean>(finishDb, endable, (rows) => finishBatch(finishDb, rows))
   const arms = new Batch<Armable, Armed | HeldUp>(armPast, armBounds, mayBlameRows)
   const endings = new Batch<QueuedEnding, boolean | HeldUp>(finishPast, endingBounds, mayBlameRows)
   return {
