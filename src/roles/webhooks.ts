@@ -1,17 +1,17 @@
 // The role `webhooks`: the sender. It runs beside the API in the main process, and in a process of its own where an operator starts one with
 // `--roles webhooks` (docs/decisions/0012).
-import { version } from '../config.ts'
+import { limits, version } from '../config.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
-import { openDatabase } from '../store/database.ts'
+import { openDatabase, type PoolKind } from '../store/database.ts'
 import { listen } from '../store/listen.ts'
 import type { makePoster, Poster, PosterTools } from '../webhooks/post.ts'
 import { makeTargets, webhookSender } from '../webhooks/webhooks.ts'
 
 export function webhooks({ settings, connection, patience, vault, log, metrics }: RoleTools): Role {
-  const open = (what: string, connectionsMax: number) =>
-    openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000 })
+  const open = (what: string, connectionsMax: number, waits: Pick<PoolKind, 'lockMs'> = {}) =>
+    openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000, ...waits })
   const db = open('webhooks', 2)
-  const resultDb = open('webhook results', 1)
+  const resultDb = open('webhook results', 1, { lockMs: limits.lockMs })
   const poster = posterWhenNeeded({ targets: makeTargets(settings) })
   const sender = webhookSender({
     db,

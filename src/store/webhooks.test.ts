@@ -6,6 +6,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { makeAdmitter } from './admit.ts'
+import { openDatabase } from './database.ts'
 import { changeEndpoint, disableEndpoint, insertEndpoint } from './webhook-endpoints.ts'
 import {
   claimWebhooks,
@@ -359,6 +360,44 @@ test('a try whose node was lost counts, and takes no other one with it: eight, a
   }
   expect(await queue(shop)).toEqual([])
 })
+
+// Somebody's psql, left open within a transaction, kept the results of everybody's tries from being written, and their leases from being extended.
+test.each(['webhook_queue', 'webhook_endpoints'])(
+  'a row of %s that somebody holds keeps nobody else waiting, neither for a result nor for a heartbeat',
+  async (table) => {
+    const [held, free] = [await customer(), await customer()]
+    const owner = randomUUID()
+    await admit(held)
+    await admit(free)
+    const claimed = await claim(owner)
+    const lockMs = 300
+    const db = openDatabase(world.connection, { name: 'test', connectionsMax: 1, answerMs: 30_000, lockMs })
+    const recorder = makeWebhookRecorder(db, {
+      owner,
+      failingMs: 1e9,
+      disabled: () => undefined,
+      more: () => undefined,
+    })
+    const record = (of: Sender) =>
+      Promise.all(
+        claimed
+          .filter(({ workspaceId }) => workspaceId === of.workspaceId)
+          .map((each) => recorder.record({ ...each, asked: true, delivered: false, status: 500 })),
+      )
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query(`select from ${table} where workspace_id = $1 for update`, [held.workspaceId])
+    const extended = await extendWebhookLeases(world.db, claimed, owner, 30_000)
+    expect(extended.size).toBe(table === 'webhook_queue' ? 1 : 2)
+    const [one, other] = await Promise.allSettled([record(held), record(free)])
+    expect([one, other]).toMatchObject([{ status: 'rejected', reason: { code: '55P03' } }, { status: 'fulfilled' }])
+    expect([(await queue(held)).length, (await queue(free)).length]).toEqual([1, 0])
+    await holder.query('rollback')
+    await record(held)
+    expect(await queue(held)).toEqual([])
+    await db.close()
+  },
+)
 
 test('a heartbeat keeps what is claimed from the reaper', async () => {
   const shop = await customer()

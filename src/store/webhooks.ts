@@ -6,6 +6,7 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
 import { Batch } from '../base/batch.ts'
 import { dated, despiteDeadlocks, sql, mayBlameRows, type Db } from './database.ts'
+import { pastHeld, unlessHeldUp, type HeldUp } from './held-rows.ts'
 import { eventColumns, eventJoins, type EventRow } from './views/webhook-events.ts'
 import { leastId } from './message-id.ts'
 
@@ -162,7 +163,7 @@ const heartbeat = sql(
      select q.* from unnest($1::uuid[], $2::uuid[], $3::integer[]) as a (w, m, s)
       cross join lateral (
         select x.ctid row from webhook_queue x
-         where x.workspace_id = a.w and x.message_id = a.m and x.sequence = a.s and x.lease_owner = $4::uuid limit 1 for update) q)
+         where x.workspace_id = a.w and x.message_id = a.m and x.sequence = a.s and x.lease_owner = $4::uuid limit 1 for update skip locked) q)
    update webhook_queue q set lease_until = app_now() + $5 * interval '1 millisecond' from mine where q.ctid = mine.row
    returning q.workspace_id "workspaceId", q.message_id "messageId", q.sequence, q.round, q.attempts attempt`,
 )
@@ -170,7 +171,10 @@ const heartbeat = sql(
 export const webhookClaimName = ({ workspaceId, messageId, sequence, round, attempt }: WebhookClaim): string =>
   `${workspaceId} ${messageId} ${sequence} ${round} ${attempt}`
 
-/** Extends the leases of these claims; answers those that are still ours, as `webhookClaimName`. What has been taken away meanwhile does not come back. */
+/**
+ * Extends the leases of these claims; answers those that are still ours, as `webhookClaimName`. What has been taken away meanwhile does not come back, nor what
+ * somebody has locked: none holds up the others, and the next heartbeat finds it.
+ */
 export async function extendWebhookLeases(
   db: Db,
   claims: readonly WebhookClaim[],
@@ -213,8 +217,40 @@ export interface WebhookResult extends WebhookClaim {
   readonly version?: number
 }
 
+/** Of these claims, those whose row in the queue, or whose endpoint, nobody could lock now. */
+const held = sql(
+  'held-webhooks',
+  `with endpoint as materialized (
+     select e.workspace_id from webhook_endpoints e where e.workspace_id = any ($1::uuid[]) for update skip locked),
+   row as materialized (
+     select q.* from unnest($1::uuid[], $2::uuid[], $3::integer[]) as a (w, m, s)
+      cross join lateral (
+        select x.workspace_id, x.message_id, x.sequence from webhook_queue x
+         where x.workspace_id = a.w and x.message_id = a.m and x.sequence = a.s limit 1 for update skip locked) q)
+   select a.n::integer from unnest($1::uuid[], $2::uuid[], $3::integer[]) with ordinality as a (w, m, s, n)
+    where (exists (select from webhook_endpoints e where e.workspace_id = a.w)
+           and not exists (select from endpoint e where e.workspace_id = a.w))
+       or (exists (select from webhook_queue q where q.workspace_id = a.w and q.message_id = a.m and q.sequence = a.s)
+           and not exists (select from row q where q.workspace_id = a.w and q.message_id = a.m and q.sequence = a.s))`,
+)
+
+async function heldWebhooks(db: Db, results: readonly QueuedResult[]): Promise<(result: QueuedResult) => boolean> {
+  const rows = await db.rows<{ n: number }>(held, [
+    results.map(({ claim: { workspaceId } }) => workspaceId),
+    results.map(({ claim: { messageId } }) => messageId),
+    results.map(({ claim: { sequence } }) => sequence),
+  ])
+  const locked = new Set(rows.map(({ n }) => results[n - 1]))
+  return (result) => locked.has(result)
+}
+
+interface QueuedResult {
+  readonly claim: WebhookClaim
+  readonly json: string
+}
+
 export interface WebhookRecorder {
-  /** Resolves when it is written. Rejects when it is not known whether it was: say it again. */
+  /** Resolves when it is written. Rejects when it is not known whether it was, or somebody holds a row of it: say it again. */
   record(result: WebhookResult): Promise<void>
 }
 
@@ -234,11 +270,11 @@ export function makeWebhookRecorder(
     more(): void
   },
 ): WebhookRecorder {
-  const write = async (rows: readonly string[]): Promise<readonly void[]> => {
+  const write = async (rows: readonly QueuedResult[]): Promise<readonly void[]> => {
     await tools.there?.()
     const answers = await despiteDeadlocks(() =>
       db.rows<{ workspace_id: WorkspaceId | null; reason: DisableReason }>(ended, [
-        `[${rows.join(',')}]`,
+        `[${rows.map(({ json }) => json).join(',')}]`,
         tools.owner,
         tools.failingMs,
       ]),
@@ -248,8 +284,8 @@ export function makeWebhookRecorder(
       else tools.disabled(workspace, reason)
     return []
   }
-  const batch = new Batch<string, void>(
-    write,
+  const batch = new Batch<QueuedResult, void | HeldUp>(
+    pastHeld(db, (rows) => heldWebhooks(db, rows), write),
     {
       rowsMax: limits.webhookResultsPerStatementMax,
       bytesMax: limits.admitBytesMax,
@@ -259,8 +295,8 @@ export function makeWebhookRecorder(
     mayBlameRows,
   )
   return {
-    record: (result) => {
-      const row = JSON.stringify({
+    record: async (result) => {
+      const json = JSON.stringify({
         w: result.workspaceId,
         m: result.messageId,
         s: result.sequence,
@@ -275,7 +311,7 @@ export function makeWebhookRecorder(
         delay_ms: result.delayMs,
         v: result.version,
       })
-      return batch.add(row, row.length)
+      unlessHeldUp(await batch.add({ claim: result, json }, json.length))
     },
   }
 }
