@@ -12,7 +12,17 @@ import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Snippet } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
-import { Done, Form, FormMistake, LoginName, mistakeIn, NewPassword, TextField, textIn } from '../ui/field.tsx'
+import {
+  Form,
+  FormMistake,
+  LoginName,
+  mistakeIn,
+  NewPassword,
+  PresentPassword,
+  Save,
+  TextField,
+  textIn,
+} from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { ShownOnce } from '../ui/shown-once.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -54,13 +64,7 @@ function Person() {
             ['Operator', session.operator ? 'Yes' : 'No'],
           ]}
         />
-        <FormMistake error={rename.error} fields={['name']} />
-        <div className="flex items-center gap-3">
-          <Button type="submit" busy={rename.isPending}>
-            Save
-          </Button>
-          {rename.isSuccess && <Done>Saved.</Done>}
-        </div>
+        <Save by={rename} fields={['name']} />
       </Form>
     </Card>
   )
@@ -84,22 +88,9 @@ function Password() {
         }
       >
         <LoginName email={session.email} />
-        <TextField
-          label="Present password"
-          name="password"
-          type="password"
-          required
-          autoComplete="current-password"
-          mistake={mistakeIn(change.error, 'password')}
-        />
+        <PresentPassword label="Present password" mistake={mistakeIn(change.error, 'password')} />
         <NewPassword label="New password" name="newPassword" mistake={mistakeIn(change.error, 'newPassword')} />
-        <FormMistake error={change.error} fields={['password', 'newPassword']} />
-        <div className="flex items-center gap-3">
-          <Button type="submit" busy={change.isPending}>
-            Change
-          </Button>
-          {change.isSuccess && <Done>Changed.</Done>}
-        </div>
+        <Save by={change} fields={['password', 'newPassword']} action="Change" done="Changed." />
       </Form>
     </Card>
   )
@@ -130,14 +121,7 @@ function Guarded({
         onSubmit={(form) => by.mutate(textIn(form, 'password'))}
       >
         <LoginName email={session.email} />
-        <TextField
-          label="Password"
-          name="password"
-          type="password"
-          required
-          autoComplete="current-password"
-          mistake={mistakeIn(by.error, 'password')}
-        />
+        <PresentPassword mistake={mistakeIn(by.error, 'password')} />
       </DialogForm>
     </Dialog>
   )
@@ -270,8 +254,8 @@ function Passkeys() {
                 <span className="text-soft">
                   <Time at={passkey.createdAt} />
                 </span>
-                <Button look="quiet" onClick={() => setRemoving(passkey)}>
-                  Remove<span className="sr-only"> {passkey.name}</span>
+                <Button look="quiet" of={passkey.name} onClick={() => setRemoving(passkey)}>
+                  Remove
                 </Button>
               </li>
             ))}

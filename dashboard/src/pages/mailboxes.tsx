@@ -11,7 +11,7 @@ import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogForm } from '../ui/dialog.tsx'
-import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { AddressField, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -120,15 +120,15 @@ export function Mailboxes() {
                             onClick={() =>
                               mailbox.status === 'active' ? setDisabling(mailbox) : change.mutate(mailbox)
                             }
+                            of={mailbox.address}
                           >
                             {mailbox.status === 'active' ? 'Disable' : 'Enable'}
-                            <span className="sr-only"> {mailbox.address}</span>
                           </Button>
-                          <Button look="quiet" onClick={() => setNaming(mailbox)}>
-                            Name<span className="sr-only"> {mailbox.address}</span>
+                          <Button look="quiet" of={mailbox.address} onClick={() => setNaming(mailbox)}>
+                            Name
                           </Button>
-                          <Button look="quiet" onClick={() => setRemoving(mailbox)}>
-                            Remove<span className="sr-only"> {mailbox.address}</span>
+                          <Button look="quiet" of={mailbox.address} onClick={() => setRemoving(mailbox)}>
+                            Remove
                           </Button>
                         </span>
                       ),
@@ -188,17 +188,7 @@ export function Mailboxes() {
             add.mutate({ address: textIn(form, 'address').trim(), ...(name !== '' && { name }) })
           }}
         >
-          <TextField
-            label="Address"
-            name="address"
-            // Browsers know no addresses beyond ASCII, and none in quotes; the service does.
-            inputMode="email"
-            autoCapitalize="none"
-            spellCheck={false}
-            required
-            placeholder="receipts@example.org"
-            mistake={mistakeIn(add.error, 'address')}
-          />
+          <AddressField name="address" placeholder="receipts@example.org" mistake={mistakeIn(add.error, 'address')} />
           <TextField
             label="Name"
             name="name"

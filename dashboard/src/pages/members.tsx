@@ -132,8 +132,8 @@ export function Members() {
                   cell: (member) =>
                     mayChange(member) &&
                     member.userId !== session.id && (
-                      <Button look="quiet" onClick={() => setRemoving(member)}>
-                        Remove<span className="sr-only"> {member.email}</span>
+                      <Button look="quiet" of={member.email} onClick={() => setRemoving(member)}>
+                        Remove
                       </Button>
                     ),
                 },
@@ -166,8 +166,9 @@ export function Members() {
                       look="quiet"
                       busy={withdraw.isPending && withdraw.variables === id}
                       onClick={() => withdraw.mutate(id)}
+                      of={`the invitation of ${email}`}
                     >
-                      Withdraw<span className="sr-only"> the invitation of {email}</span>
+                      Withdraw
                     </Button>
                   ),
               },

@@ -89,8 +89,8 @@ export function OperatorWorkspaces() {
               align: 'right',
               cell: (workspace) =>
                 workspace.removingSince === undefined && (
-                  <Button look="quiet" onClick={() => setChanging(workspace)}>
-                    Change<span className="sr-only"> {workspace.name}</span>
+                  <Button look="quiet" of={workspace.name} onClick={() => setChanging(workspace)}>
+                    Change
                   </Button>
                 ),
             },
@@ -255,8 +255,8 @@ export function OperatorPlans() {
                   head: '',
                   align: 'right',
                   cell: (plan) => (
-                    <Button look="quiet" onClick={() => setChanging(plan)}>
-                      Change<span className="sr-only"> {plan.name}</span>
+                    <Button look="quiet" of={plan.name} onClick={() => setChanging(plan)}>
+                      Change
                     </Button>
                   ),
                 },

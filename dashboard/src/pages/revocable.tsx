@@ -61,8 +61,8 @@ export function useRevoking<Item extends Revocable>(
             <span className="inline-flex flex-wrap items-center justify-end gap-2">
               {item.expired && <StateBadge state="expired" />}
               {mayWrite && (
-                <Button look="quiet" onClick={() => setRevoking(item)}>
-                  Revoke<span className="sr-only"> {item.name}</span>
+                <Button look="quiet" of={item.name} onClick={() => setRevoking(item)}>
+                  Revoke
                 </Button>
               )}
             </span>

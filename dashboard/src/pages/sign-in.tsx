@@ -4,7 +4,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, ask, useChange } from '../api.ts'
 import { Button } from '../ui/button.tsx'
-import { Form, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Form, FormMistake, mistakeIn, PresentPassword, TextField, textIn } from '../ui/field.tsx'
 import { passkeysArePossible, signInWithPasskey } from '../passkeys.ts'
 import { kept } from '../session.tsx'
 import { Outside } from './outside.tsx'
@@ -63,14 +63,7 @@ export function SignIn() {
           }}
           mistake={mistakeIn(enter.error, 'email')}
         />
-        <TextField
-          label="Password"
-          name="password"
-          type="password"
-          autoComplete="current-password"
-          required
-          mistake={mistakeIn(enter.error, 'password')}
-        />
+        <PresentPassword mistake={mistakeIn(enter.error, 'password')} />
         {asksCode && (
           <TextField
             label="Code"

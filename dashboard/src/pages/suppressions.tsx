@@ -12,7 +12,7 @@ import type { Suppression } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
-import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { AddressField, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
 import { Long } from '../ui/table.tsx'
@@ -142,8 +142,8 @@ export function Suppressions() {
               align: 'right',
               cell: (row) =>
                 mayWrite && (
-                  <Button look="quiet" onClick={() => setRemoving(row)}>
-                    Remove<span className="sr-only"> {row.recipient}</span>
+                  <Button look="quiet" of={row.recipient} onClick={() => setRemoving(row)}>
+                    Remove
                   </Button>
                 ),
             },
@@ -171,16 +171,7 @@ export function Suppressions() {
           fields={['recipient']}
           onSubmit={(form) => add.mutate(textIn(form, 'recipient').trim())}
         >
-          <TextField
-            label="Address"
-            name="recipient"
-            // Browsers know no addresses beyond ASCII, and none in quotes; the service does.
-            inputMode="email"
-            autoCapitalize="none"
-            spellCheck={false}
-            required
-            mistake={mistakeIn(add.error, 'recipient')}
-          />
+          <AddressField name="recipient" mistake={mistakeIn(add.error, 'recipient')} />
         </DialogForm>
       </Dialog>
       <Confirm

@@ -4,9 +4,8 @@ import { ask, get, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { Workspace } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
-import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
-import { Check, Done, Form, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Check, Form, mistakeIn, Save, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Time } from '../ui/time.tsx'
@@ -74,15 +73,7 @@ function Settings({ workspace: { name, keepsContent } }: { readonly workspace: W
           defaultChecked={keepsContent}
           disabled={!mayWrite}
         />
-        <FormMistake error={change.error} fields={['name']} />
-        {mayWrite && (
-          <div className="flex items-center gap-3">
-            <Button type="submit" busy={change.isPending}>
-              Save
-            </Button>
-            {change.isSuccess && <Done>Saved.</Done>}
-          </div>
-        )}
+        {mayWrite && <Save by={change} fields={['name']} />}
       </Form>
     </Card>
   )

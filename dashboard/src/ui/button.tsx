@@ -14,6 +14,8 @@ export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly icon?: ReactNode
   /** The work is under way: it cannot be pressed twice. */
   readonly busy?: boolean
+  /** What it is done to, for those who hear its words and do not see where it stands. */
+  readonly of?: string
 }
 
 export function buttonClass(look: keyof typeof looks = 'plain'): string {
@@ -24,6 +26,7 @@ export function Button({
   look = 'plain',
   icon,
   busy = false,
+  of,
   children,
   className = '',
   onClick,
@@ -41,6 +44,7 @@ export function Button({
     >
       {busy ? <LoaderCircle aria-hidden className="size-4 animate-spin" /> : icon}
       {children}
+      {of !== undefined && <span className="sr-only"> {of}</span>}
     </button>
   )
 }

@@ -8,6 +8,7 @@ import {
   type SelectHTMLAttributes,
 } from 'react'
 import { ApiError } from '../api.ts'
+import { Button } from './button.tsx'
 
 const control =
   'w-full rounded-lg border border-strong-line/60 bg-card px-3 text-base text-ink placeholder:text-soft hover:border-strong-line disabled:opacity-60 aria-invalid:border-bad'
@@ -60,8 +61,20 @@ export function TextField({
   )
 }
 
+type OneLine = Omit<Frame, 'hint'> & InputHTMLAttributes<HTMLInputElement>
+
+/** Browsers know no addresses beyond ASCII, and none in quotes; the service does. */
+export function AddressField(rest: Omit<OneLine, 'label'>) {
+  return <TextField {...rest} label="Address" inputMode="email" autoCapitalize="none" spellCheck={false} required />
+}
+
+/** The password that somebody has. */
+export function PresentPassword({ label = 'Password', ...rest }: Omit<OneLine, 'label'> & { readonly label?: string }) {
+  return <TextField {...rest} label={label} name="password" type="password" required autoComplete="current-password" />
+}
+
 /** A password to be chosen, as the service wants it. */
-export function NewPassword(rest: Omit<Frame, 'hint'> & InputHTMLAttributes<HTMLInputElement>) {
+export function NewPassword(rest: OneLine) {
   return (
     <TextField
       {...rest}
@@ -174,6 +187,32 @@ export function Done({ children }: { readonly children: ReactNode }) {
     <span role="status" className="text-sm text-good">
       {children}
     </span>
+  )
+}
+
+/** The end of a form that stays where it is: what is wrong, the button, and that it is done. */
+export function Save({
+  by,
+  fields,
+  action = 'Save',
+  done = 'Saved.',
+}: {
+  readonly by: { readonly isPending: boolean; readonly isSuccess: boolean; readonly error: Error | null }
+  /** Those that say themselves what is wrong with them. */
+  readonly fields: readonly string[]
+  readonly action?: string
+  readonly done?: string
+}) {
+  return (
+    <>
+      <FormMistake error={by.error} fields={fields} />
+      <div className="flex items-center gap-3">
+        <Button type="submit" busy={by.isPending}>
+          {action}
+        </Button>
+        {by.isSuccess && <Done>{done}</Done>}
+      </div>
+    </>
   )
 }
 
