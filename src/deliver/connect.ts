@@ -3,7 +3,7 @@
 // second gains nothing by it.
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
-import { connect as connectTls, DEFAULT_CIPHERS } from 'node:tls'
+import { connect as connectTls, createSecureContext, DEFAULT_CIPHERS, DEFAULT_ECDH_CURVE } from 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { setMaxListeners } from 'node:events'
 import { afterPoll } from '../base/after-poll.ts'
@@ -236,6 +236,22 @@ export async function dial(target: Target, ms: number, signal?: AbortSignal): Pr
 const anyTls = { minVersion: 'TLSv1', ciphers: `${DEFAULT_CIPHERS}:@SECLEVEL=0` } as const
 const goodTls = { minVersion: 'TLSv1.2' } as const
 
+/**
+ * The key exchanges of OpenSSL's choice, but without the key of the one that quantum computers do not break: with it our first word fills more than a
+ * packet, and some mail hosts, or what stands before them, never hear such a one. A host that wants it asks for the key, one round later.
+ */
+const keyExchanges = known('?X25519MLKEM768:DEFAULT') ?? DEFAULT_ECDH_CURVE
+
+/** An OpenSSL before 3.5 cannot read it, and sends no such key. */
+function known(groups: string): string | undefined {
+  try {
+    createSecureContext({ ecdhCurve: groups })
+    return groups
+  } catch {
+    return undefined
+  }
+}
+
 function encryptSocket(socket: Socket, target: Target): TLSSocket {
   return connectTls({
     socket,
@@ -243,6 +259,7 @@ function encryptSocket(socket: Socket, target: Target): TLSSocket {
     ...(isIP(target.host) === 0 && { servername: target.dane?.base ?? target.host }),
     rejectUnauthorized: target.verify,
     ...(target.trustedCa !== undefined && { ca: target.trustedCa }),
+    ecdhCurve: keyExchanges,
     ...(target.tls === 'opportunistic' ? anyTls : goodTls),
   })
 }

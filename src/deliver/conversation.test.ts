@@ -550,6 +550,33 @@ describe.concurrent('TLS', () => {
     expect(required.end).toMatchObject({ phase: 'tls', trouble: 'tls_failed' })
   })
 
+  test('a host that never hears of a hello longer than a packet gets its mail encrypted, also where that is demanded', async () => {
+    const packetBytes = 1_400
+    const narrow: Act = (socket, peer) => {
+      socket.removeAllListeners('data').once('data', (hello: Buffer) => {
+        if (5 + hello.readUInt16BE(3) > packetBytes) return
+        socket.pause().unshift(hello)
+        encrypt(socket, peer)
+      })
+      socket.write('220 go\r\n')
+    }
+    for (const tls of ['opportunistic', 'required'] as const) {
+      const seen = await converse({ EHLO: withStartTls, STARTTLS: narrow }, mailOf(), { tls })
+      await promiseHolds(seen)
+      expect(seen.end).toMatchObject({ phase: 'eod', reply: { code: 250 }, peer: { tls: 'TLSv1.3' } })
+      expect(seen.peer.connections).toBe(1)
+    }
+  })
+
+  test('a host that wants a key exchange that no quantum computer breaks gets it', async () => {
+    const strict: Act = (socket, peer) => {
+      socket.write('220 go\r\n')
+      encrypt(socket, peer, { ecdhCurve: 'X25519MLKEM768' })
+    }
+    const seen = await converse({ EHLO: withStartTls, STARTTLS: strict }, mailOf(), { tls: 'required' })
+    expect(seen.end).toMatchObject({ phase: 'eod', reply: { code: 250 }, peer: { tls: 'TLSv1.3' } })
+  })
+
   // With TLS 1.3 a server's no to our side of the handshake comes when ours has ended.
   const untilEncrypted: Act = (socket) =>
     void (socket instanceof TLSSocket ? socket.destroy() : socket.write(withStartTls))
