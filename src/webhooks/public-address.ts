@@ -56,6 +56,8 @@ export function makeTargets(
     isAllowed,
     find: async (host) => {
       if (isIP(host) !== 0) return isAllowed(host) ? { addresses: [host] } : { trouble: 'blocked_address' }
+      // RFC 6761 6.3: this machine, whatever the name servers say; the setting may have been on when the address was set.
+      if (!allowPrivate && isLocalhost(host)) return { trouble: 'blocked_address' }
       const { addresses: found } = await addressesOf(host)
       // A resolver with DNS64 tells each IPv4 address of a host a second time (RFC 6147 5.1.7): by that one a machine that has IPv6 alone gets there.
       const isSaidTwice = (address: string): boolean => found.includes(translatedV4(address) ?? '')
