@@ -57,6 +57,11 @@ export const replies = {
   authMalformed: { code: 501, enhanced: '5.5.2', text: 'Not valid base64, or not the fields of this mechanism' },
   authTooLong: { code: 500, enhanced: '5.5.6', text: 'Authentication line too long' },
   authRefused: { code: 535, enhanced: '5.7.8', text: 'Authentication credentials invalid' },
+  authIsForHttp: {
+    code: 535,
+    enhanced: '5.7.8',
+    text: 'Authentication credentials invalid: this is an API key, and SMTP has credentials of its own',
+  },
 
   lineTooLong: { code: 500, enhanced: '5.5.2', text: 'Line too long' },
   // RFC 7504: 521 for a host that will not go on.

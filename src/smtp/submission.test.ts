@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Guesses } from '../base/guesses.ts'
 import { silentLog, type Log } from '../base/log.ts'
-import { makeVault } from '../base/secret.ts'
+import { makeApiKey, makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import { isDatabaseAway } from '../store/database.ts'
@@ -200,6 +200,20 @@ describe('guessing a password', () => {
       'a guess from elsewhere': ['127.0.3.2', wrong(other)],
     })
     expect(order).toEqual(['a guess from elsewhere 535 5.7.8', 'guess 535 5.7.8', 'the right one from there 235 2.7.0'])
+  })
+
+  test('an API key in place of a login is refused in words that say so, be it a good one or not', async () => {
+    const client = await dial(await started(), '127.0.4.9')
+    const key = makeApiKey()
+    for (const as of [
+      { username: key, password: key },
+      { username: login.username, password: key },
+      { username: 'apikey', password: key },
+    ])
+      expect(await client.auth(as)).toMatch(
+        /^535 5\.7\.8 .*this is an API key, and SMTP has credentials of its own\r\n$/,
+      )
+    expect(await client.auth(wrong(login))).toBe('535 5.7.8 Authentication credentials invalid\r\n')
   })
 
   test('one session may guess so often, then it is closed', async () => {

@@ -7,6 +7,7 @@ import { whyNoRecipient } from '../accept/accept.ts'
 import { limits } from '../config.ts'
 import type { Guesses } from '../base/guesses.ts'
 import type { Log } from '../base/log.ts'
+import { looksLikeApiKey } from '../base/secret.ts'
 import { Tally } from '../base/tally.ts'
 import { isRefusal, refuse, type Refusal, type RefusalCode } from '../domain/refusal.ts'
 import type { RefusedSubmission } from '../domain/refused-submission.ts'
@@ -95,7 +96,8 @@ class SubmissionPolicy implements Policy {
       // Where it came from: operators look for the program whose login fails, and ban those who guess. Never the name: it may be a password in the wrong field.
       this.#tools.log.refused({ source: 'smtp', code: 'invalid_api_key', client: this.#address })
       await this.#tools.guesses.slow(this.#address, `user ${user}`)
-      return replies.authRefused
+      // Whether the key is good is not said, since nobody looked. With other services one token is good for both.
+      return [user, password].some(looksLikeApiKey) ? replies.authIsForHttp : replies.authRefused
     }
     // The session has ended meanwhile, and nobody would give its place back.
     if (this.#over) return crowded
