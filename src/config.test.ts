@@ -156,6 +156,10 @@ describe('reading the environment', () => {
   test('DATABASE_URL demands the key that encrypts what is stored there', () => {
     const url = 'postgres://user:word@db.example:5432/posthorn'
     expect(mistakes({ DATABASE_URL: url })).toEqual([expect.stringMatching(/^POSTHORN_SECRET_KEY is required/)])
+    // One that is wrong is there.
+    expect(mistakes({ DATABASE_URL: url, POSTHORN_SECRET_KEY: 'short' })).toEqual([
+      expect.stringMatching(/^POSTHORN_SECRET_KEY must be at least 32 characters/),
+    ])
     for (const right of [url, 'postgres://u:a,b@h/db?sslmode=require', 'postgres://%2Frun%2Fpostgresql/db'])
       expect(mistakes({ DATABASE_URL: right, POSTHORN_SECRET_KEY: 'k'.repeat(32) })).toEqual([])
   })

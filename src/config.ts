@@ -262,7 +262,7 @@ export function readSettings(
   for (const [name, value] of Object.entries(environment))
     if (/^posthorn_/i.test(name) && !(name in settingTable)) mistakes.push(`${name} ${whyNoSetting(name, value)}`)
   const settings = Object.fromEntries(values) as Settings
-  if (settings.DATABASE_URL !== undefined && settings.POSTHORN_SECRET_KEY === undefined)
+  if (settings.DATABASE_URL !== undefined && (environment.POSTHORN_SECRET_KEY ?? '') === '')
     mistakes.push('POSTHORN_SECRET_KEY is required with DATABASE_URL; `openssl rand -base64 32` makes one')
   if ((settings.POSTHORN_TLS_CERT === undefined) !== (settings.POSTHORN_TLS_KEY === undefined))
     mistakes.push('POSTHORN_TLS_CERT and POSTHORN_TLS_KEY belong together: set both or neither')
