@@ -323,33 +323,41 @@ export const listeningPorts = [
   'POSTHORN_METRICS_PORT',
 ] as const satisfies readonly (keyof Settings)[]
 
-/** Which address each of them is opened on, and by which role; metrics by every process that serves. */
+/** What listens on each of them, on which address, and in which role; metrics in every process that serves. */
 const listeners = {
-  POSTHORN_HTTP_PORT: ['POSTHORN_HTTP_HOST', 'api'],
-  POSTHORN_SMTP_PORT: ['POSTHORN_SMTP_HOST', 'smtp'],
-  POSTHORN_SMTPS_PORT: ['POSTHORN_SMTP_HOST', 'smtp'],
-  POSTHORN_FEEDBACK_PORT: ['POSTHORN_FEEDBACK_HOST', 'feedback'],
-  POSTHORN_METRICS_PORT: [undefined, undefined],
+  POSTHORN_HTTP_PORT: ['http', 'POSTHORN_HTTP_HOST', 'api'],
+  POSTHORN_SMTP_PORT: ['submission', 'POSTHORN_SMTP_HOST', 'smtp'],
+  POSTHORN_SMTPS_PORT: ['submissions', 'POSTHORN_SMTP_HOST', 'smtp'],
+  POSTHORN_FEEDBACK_PORT: ['feedback', 'POSTHORN_FEEDBACK_HOST', 'feedback'],
+  POSTHORN_METRICS_PORT: ['metrics', undefined, undefined],
 } as const satisfies Record<
   (typeof listeningPorts)[number],
-  readonly [keyof Settings | undefined, RoleName | undefined]
+  readonly [string, keyof Settings | undefined, RoleName | undefined]
 >
+
+/** Where this node listens, at ports that somebody has named. */
+export function namedListeners(settings: Settings) {
+  return listeningPorts.flatMap((name) => {
+    const [what, hostName, role] = listeners[name]
+    const port = settings[name]
+    if (port === 0 || (role !== undefined && !settings.POSTHORN_ROLES.includes(role))) return []
+    const host = hostName === undefined ? '127.0.0.1' : settings[hostName]
+    return [{ what, host, port, from: { port: name, ...(hostName !== undefined && { host: hostName }) } }]
+  })
+}
 
 const isEveryAddress = (host: string): boolean => host === '0.0.0.0' || host === '::'
 
 /** Two of our own on one port: no other program is to blame, and the start would say so only at the end. */
 function portsTakenTwice(settings: Settings): string[] {
-  const open = listeningPorts.flatMap((name) => {
-    const [host, role] = listeners[name]
-    const port = settings[name]
-    if (port === 0 || (role !== undefined && !settings.POSTHORN_ROLES.includes(role))) return []
-    return [{ name, port, host: host === undefined ? '127.0.0.1' : settings[host] }]
-  })
-  return open.flatMap(({ name, port, host }, at) => {
+  const open = namedListeners(settings)
+  return open.flatMap(({ from, port, host }, at) => {
     const first = open
       .slice(0, at)
       .find((other) => other.port === port && (other.host === host || [host, other.host].some(isEveryAddress)))
-    return first === undefined ? [] : [`${name} is ${port}, which ${first.name} is too: each needs a port of its own`]
+    return first === undefined
+      ? []
+      : [`${from.port} is ${port}, which ${first.from.port} is too: each needs a port of its own`]
   })
 }
 

@@ -173,6 +173,28 @@ describe('a start that cannot be', () => {
     expect(run.stderr()).not.toContain('"event":"fault"')
   })
 
+  test('all busy ports are told at once, so that a second copy on a machine needs one start to be told what to set', async () => {
+    const names = ['HTTP', 'SMTP', 'SMTPS', 'FEEDBACK', 'METRICS'].map((name) => `POSTHORN_${name}_PORT`)
+    const busy = await Promise.all(
+      names.map(async (name) => {
+        const server = createServer().listen(0, '127.0.0.1')
+        await once(server, 'listening')
+        return { name, server, port: (server.address() as AddressInfo).port }
+      }),
+    )
+    const run = await serve({
+      POSTHORN_ROLES: 'api,smtp,feedback',
+      ...Object.fromEntries(busy.map(({ name, port }) => [name, String(port)])),
+    })
+    expect(await run.exited).toBe(1)
+    for (const { server } of busy) server.close()
+    expect(sentences(run)).toEqual(
+      busy.map(({ name, port }) =>
+        expect.stringMatching(new RegExp(`:${port}: another program has the port; .*${name} to`)),
+      ),
+    )
+  })
+
   test.each([
     ['POSTHORN_HTTP_HOST', 'http cannot listen on 192.0.2.1:'],
     ['POSTHORN_FEEDBACK_HOST', 'feedback cannot listen on 192.0.2.1:'],

@@ -1,6 +1,7 @@
 // `posthorn serve`: the database, the migrations, the roles, and everything stopped again in reverse order. Resolves to the exit status.
 import { makeScanner } from './accept/accept.ts'
 import { staleCertificate } from './base/certificate.ts'
+import { tryListening } from './base/listening.ts'
 import type { Log } from './base/log.ts'
 import { lines, say } from './base/log-lines.ts'
 import { usableMemory } from './base/memory.ts'
@@ -8,7 +9,7 @@ import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import type { Vault } from './base/secret.ts'
 import { Trouble } from './base/trouble.ts'
-import { limits, publicUrl, type Settings } from './config.ts'
+import { limits, namedListeners, publicUrl, type Settings } from './config.ts'
 import { builtDashboard } from './dashboard-build.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { aWorkspace, makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
@@ -95,6 +96,8 @@ async function start(running: Running): Promise<void> {
     child = await startDeliveryChild(connection, end.fail, giveUp)
     stops.push(() => child?.stop(running.databaseMs) ?? Promise.resolve())
   }
+  await tryListening(namedListeners(settings))
+  giveUp.throwIfAborted()
   const here = names.filter((name) => !apart || name !== 'deliver')
   const roles = await startRoles(here, {
     settings,

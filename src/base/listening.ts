@@ -1,5 +1,6 @@
 // Why a server cannot listen, for the operator, with the settings that change it. All our listeners say it alike.
-import { Trouble } from './trouble.ts'
+import { createServer } from 'node:net'
+import { Trouble, wordsOf } from './trouble.ts'
 
 /** Where a server is to listen. `port` 0: any free one. */
 export interface Address {
@@ -32,4 +33,23 @@ const troubles: Readonly<Record<string, (from: From) => string>> = {
   EADDRNOTAVAIL: (from) => `that is no address of this machine${otherAddress(from)}`,
   ENOTFOUND: (from) => `no address has this name${otherAddress(from)}`,
   EAI_AGAIN: (from) => `the address of this name cannot be looked up now${otherAddress(from)}`,
+}
+
+/**
+ * Each of them for a moment, so that all that cannot be had are told at once: whoever starts a second copy on a machine would else hear of one after
+ * the other, each from a start of its own.
+ */
+export async function tryListening(all: readonly (Address & { readonly what: string })[]): Promise<void> {
+  const tries = await Promise.allSettled(all.map(listenOnce))
+  const sentences = tries.flatMap((each) => (each.status === 'rejected' ? [wordsOf(each.reason)] : []))
+  if (sentences.length > 0) throw new Trouble(sentences.join('\n'))
+}
+
+async function listenOnce({ what, ...at }: Address & { readonly what: string }): Promise<void> {
+  const server = createServer()
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) => reject(cannotListen(what, at, cause)))
+    server.listen(at.port, at.host, resolve)
+  })
+  await new Promise((resolve) => server.close(resolve))
 }
