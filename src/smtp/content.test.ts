@@ -103,6 +103,21 @@ describe('memory', () => {
     expect(whole.every((byte, at) => byte === 97 + (at % 26))).toBe(true)
   })
 
+  // Some are gathered, some kept as they came, and large ones go into other blocks.
+  test('pieces of any size, in any order, are the message as it came', () => {
+    const size = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 4_000, max: 70_000 }))
+    fc.assert(
+      fc.property(fc.array(fc.record({ size, isSmallPart: fc.boolean() }), { maxLength: 12 }), (parts) => {
+        const content = new Content(plenty, new ContentRoom({ bytesMax: plenty }))
+        const pieces = parts.map(({ size, isSmallPart }, at) =>
+          Buffer.alloc(isSmallPart ? 3 * size : size, at).subarray(0, size),
+        )
+        for (const piece of pieces) content.keep(piece)
+        expect(content.whole().equals(Buffer.concat(pieces))).toBe(true)
+      }),
+    )
+  })
+
   test('a message in small parts of what is read each time does not hold the rest of that', () => {
     const content = new Content(plenty, new ContentRoom({ bytesMax: plenty }))
     for (let at = 0; at < 15; at++) content.keep(Buffer.alloc(64 * 1024, 'x').subarray(0, 4_096))
@@ -116,7 +131,7 @@ describe('memory', () => {
     for (let at = 0; at < 512; at++) content.keep(packet(at))
     expect(content.pieces().length).toBeLessThan(20)
     expect(content.whole().equals(Buffer.concat(Array.from({ length: 512 }, (_, at) => packet(at))))).toBe(true)
-    expect(content.pieces()).toEqual([content.whole()])
+    expect(content.pieces().map((piece) => piece === content.whole())).toEqual([true])
   })
 
   test('the room that all share is taken, refused beyond its end, and given back', () => {
@@ -144,10 +159,11 @@ describe('memory', () => {
   ])('a message that is %s holds no room while the rest of it comes', (_, bytesMax, more) => {
     const room = new ContentRoom({ bytesMax: 10 })
     const reader = new DataReader(new Content(bytesMax, room))
-    reader.read(Buffer.alloc(10, 'x'), 0)
+    // The first piece is kept as it is, the second gathered.
+    for (const bytes of [6, 4]) reader.read(Buffer.alloc(bytes, 'x'), 0)
     expect(room.take(1)).toBe(false)
     reader.read(more, 0)
-    expect(room.take(10)).toBe(true)
+    expect([room.take(10), reader.content.pieces()]).toEqual([true, []])
   })
 
   test('of the room nobody takes more than their share, and the rest stays for others', () => {

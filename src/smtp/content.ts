@@ -161,7 +161,7 @@ export class DataReader {
         place = byte === CR ? 'afterCr' : 'inLine'
       }
     }
-    this.#place = end < 0 ? place : 'lineStart'
+    this.#place = place
     if (bare) this.content.spoil()
     this.content.keep(chunk.subarray(from, moveDown(chunk, to, start, chunk.length)))
     return end
