@@ -239,6 +239,18 @@ describe('an idempotency key', () => {
     expect(await anHourBehind(submission(sender, { expiresAt }))).toMatchObject({ replayed: false })
   })
 
+  test('no id is made before its clock is sure: that of the machine may have been set', async () => {
+    const tools = await toolsOn(world.db)
+    const asked: string[] = []
+    const ids = {
+      ...tools.ids,
+      sure: () => new Promise<void>((resolve) => setImmediate(resolve)).then(() => void asked.push('sure')),
+      next: () => (asked.push('next'), tools.ids.next()),
+    }
+    accepted(await makeAccept({ ...tools, ids })(submission(await world.sender())))
+    expect(asked).toEqual(['sure', 'next'])
+  })
+
   test('with another body: refused, also while the first is under way', async () => {
     const sender = await world.sender()
     const answers = await Promise.all([
