@@ -148,7 +148,8 @@ describe('all or none', () => {
   test('more than what is left of the quota is refused as that, although something is left', async () => {
     const sender = await world.sender({ hourly: 5 })
     taken(await acceptMail(mailTo(sender, names(3))))
-    expect(codeOf(await acceptMail(mailTo(sender, names(3))))).toBe('hourly_limit_reached')
+    for (const how of [{}, repeat('too many')])
+      expect(codeOf(await acceptMail(mailTo(sender, names(3), how)))).toBe('hourly_limit_reached')
     expect([await charged(sender), await kept(sender)]).toEqual([3, 3])
   })
 
@@ -158,7 +159,8 @@ describe('all or none', () => {
       `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, $2, $2, 'manual')`,
       [sender.workspaceId, 'r1@receiver.test'],
     )
-    expect(codeOf(await acceptMail(mailTo(sender, names(3))))).toBe('recipient_suppressed')
+    for (const how of [{}, repeat('not to all')])
+      expect(codeOf(await acceptMail(mailTo(sender, names(3), how)))).toBe('recipient_suppressed')
     expect([await charged(sender), await kept(sender)]).toEqual([0, 0])
   })
 
