@@ -70,7 +70,9 @@ test.each([
 
 test('begun again, it knows nothing from before', () => {
   type Act = 'failed' | 'missed' | 'beat' | number
-  const does = fc.array(fc.oneof(fc.constantFrom<Act[]>('failed', 'missed', 'beat'), fc.integer({ min: -50, max: 700 })))
+  const does = fc.array(
+    fc.oneof(fc.constantFrom<Act[]>('failed', 'missed', 'beat'), fc.integer({ min: -50, max: 700 })),
+  )
   fc.assert(
     fc.property(does, does, (past, acts) => {
       let at = 0
