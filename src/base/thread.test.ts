@@ -10,8 +10,7 @@ const threads: Thread<TestOrder, string>[] = []
 afterEach(async () => {
   for (const thread of threads.splice(0)) await thread.stop()
 })
-function made(waitingMax = 100) {
-  const module = new URL('thread.test-child.ts', import.meta.url)
+function made(waitingMax = 100, module = new URL('thread.test-child.ts', import.meta.url)) {
   const thread = new Thread<TestOrder, string>({ module, name: 'test', waitingMax, heapMegabytesMax: 64 })
   threads.push(thread)
   return (order: TestOrder, deadlineMs = 20_000, owner?: string) =>
@@ -46,6 +45,11 @@ test('one that dies is replaced', async () => {
   const behind = ask({ say: 'still here' })
   await trouble(dead)
   expect(await behind).toBe('still here')
+})
+
+test('one that cannot be started is trouble of this machine, and no word about the order: each is told so', async () => {
+  const ask = made(100, new URL('nothing:')) // as where the system has no thread more, the constructor throws
+  await Promise.all([trouble(ask({ say: 'one' })), trouble(ask({ say: 'another' }))])
 })
 
 test('who waits too long, or comes to too long a queue, is told so at once', async () => {

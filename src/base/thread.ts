@@ -89,11 +89,8 @@ export class Thread<Order, Answer> {
 
   #started(): Worker {
     if (this.#worker !== undefined) return this.#worker
-    const { module, name, heapMegabytesMax } = this.#options
-    const worker = new Worker(module, {
-      name,
-      resourceLimits: { maxOldGenerationSizeMb: heapMegabytesMax, maxYoungGenerationSizeMb: youngMegabytesMax },
-    })
+    const { name } = this.#options
+    const worker = this.#start()
     worker.on('message', (reply: Reply<Answer>) => {
       if (worker !== this.#worker) return // it was given up meanwhile
       if ('answer' in reply) this.#end((current) => current.resolve(reply.answer))
@@ -103,6 +100,19 @@ export class Thread<Order, Answer> {
     worker.on('exit', () => this.#broke(worker, 'ended'))
     worker.unref() // behind `on`, which takes it back
     return (this.#worker = worker)
+  }
+
+  #start(): Worker {
+    const { module, name, heapMegabytesMax } = this.#options
+    try {
+      return new Worker(module, {
+        name,
+        resourceLimits: { maxOldGenerationSizeMb: heapMegabytesMax, maxYoungGenerationSizeMb: youngMegabytesMax },
+      })
+    } catch (cause) {
+      // The system lets this process, or its container, have no thread more.
+      throw new ThreadTrouble(`${name}: it cannot be started (${(cause as Error).message})`, { cause })
+    }
   }
 
   #broke(worker: Worker, how: string): void {
