@@ -15,7 +15,7 @@ let idle: Posthorn
 let shop: JourneyWorkspace
 
 beforeAll(async () => {
-  ;[cluster, receiver] = await Promise.all([startCluster(), startReceiver()])
+  ;[cluster, receiver] = await Promise.all([startCluster(), startReceiver({ hold: 'eod' })])
   const { host, port } = cluster.primary
   posthorn = await startPosthorn({
     database: { url: `postgres://postgres@localhost/postgres?host=${host}&port=${port}` },
@@ -57,11 +57,8 @@ const ready = async (node: Posthorn): Promise<string> => {
 }
 
 test('39: no commit ends while the standby is away: told to callers and operators, and nobody who lives is taken for dead', async () => {
-  const id = await shop.accepted({ recipient: 'slow-eod-45000ms@there.example' })
-  await until(
-    'armed',
-    async () => (await cluster.primary.query('select from outbound where armed_epoch is not null')).length === 1,
-  )
+  const id = await shop.accepted({ recipient: 'ok@there.example' })
+  await receiver.reached('eod')
   // Its first lease is over when it believes what it sees; it holds nothing itself.
   idle = await posthorn.anotherNode({ POSTHORN_DATA_DIR: `${posthorn.dataDir}/idle` })
   await wait((leaseSeconds + 1) * 1000)
@@ -103,10 +100,13 @@ test('39: no commit ends while the standby is away: told to callers and operator
   expect(left.length).toBeLessThanOrEqual(2) // nodes
   await cluster.waitsFor('')
   await until('over', async () => (await ready(idle)).startsWith('200'))
+  receiver.release()
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
   expect(await shop.events(id)).toEqual(['message.queued', 'message.sending', 'message.sent'])
   const again = await shop.send({ recipient: 'ok@there.example' }, key)
   expect(again.status).toBe(202)
+  await receiver.reached('eod')
+  receiver.release()
   expect(await shop.settled(again.body.id)).toMatchObject({ processingStatus: 'sent' })
   expect((await receiver.ledger()).filter(({ messageId }) => messageId.includes(again.body.id))).toHaveLength(1)
 }, 180_000)
