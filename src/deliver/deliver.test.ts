@@ -1,252 +1,62 @@
 // The delivery loop against a real database and real sockets: who gets a turn, what is handed back, what is renounced, and that a dot is
-// written once at most, whatever happens to the lease, the database or the service meanwhile.
-import { generateKeyPairSync } from 'node:crypto'
+// written once at most, whatever happens to the database or the service meanwhile. What waits for a lease to end is in leases.test.ts.
 import type { Socket } from 'node:net'
-import type { Client } from 'pg'
 import { setTimeout } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
-import { startReceiver, type Receiver } from '../../test/world/receiver-process.ts'
-import { limits, parseRoute, settingTable, type Route } from '../config.ts'
-import { silentLog, type Log } from '../base/log.ts'
-import { makeVault, sealedAs } from '../base/secret.ts'
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
+import { startReceiver } from '../../test/world/receiver-process.ts'
+import { limits, parseRoute } from '../config.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import type { MessageId } from '../domain/message.ts'
-import { makeAdmitter, type Admitter } from '../store/admit.ts'
 import { stageBlob } from '../store/blobs.ts'
-import { openDatabase, type Db } from '../store/database.ts'
-import { listen } from '../store/listen.ts'
+import type { Db } from '../store/database.ts'
 import { setDestinationLimits } from '../store/destinations.ts'
-import type { EmbeddedConnection } from '../embedded/embedded.ts'
 import { liftFence, readStops } from '../store/fence.ts'
-import { makeRecorder, type Mark } from '../store/outbound.ts'
-import { openRoute } from '../store/routes.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
-import { deliverer, makeTransmitter, type DeliverTools } from './deliver.ts'
+import { makeRecorder } from '../store/outbound.ts'
+import type { Sender } from '../store/store.test-kit.ts'
+import type { DeliverTools } from './deliver.ts'
+import { calm, deliverWorld, leaseMs, ownRelay, relay, vault } from './deliver.test-kit.ts'
 import { memoryJournal, openGate } from './fence.test-kit.ts'
 import { makeMark } from './mark.ts'
-import { silence, startPeer, withoutPipelining, type Peer, type Script } from './peer.test-kit.ts'
+import { silence, withoutPipelining } from './peer.test-kit.ts'
 
-const vault = makeVault('a key for the tests of the deliverer')
-const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
-const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+const receiver = await startReceiver()
+const at = await deliverWorld(receiver)
+const {
+  world,
+  lines,
+  faults,
+  pool,
+  toReceiver,
+  started,
+  deliver,
+  peerOf,
+  senderOf,
+  submit,
+  one,
+  withFile,
+  statusOf,
+  eventually,
+  becomes,
+  arrived,
+  types,
+  facts,
+  queueRow,
+  holderOf,
+  receipts,
+  waitsFor,
+  endWhoWaitsFor,
+} = at
 
-let world: StoreWorld
-/** One for all, so that however many are submitted at once share its batches. */
-let admitter: Admitter
-let connection: EmbeddedConnection
-let receiver: Receiver
-let mark: Mark
-const ends: (() => Promise<unknown>)[] = []
-const holders: Client[] = []
-
-beforeAll(async () => {
-  world = await storeWorld()
-  admitter = makeAdmitter(world.db)
-  mark = await world.node()
-  const { host, port, user, password, database } = await world.session()
-  connection = { host, port, user: user ?? '', password: password ?? '', database: database ?? '' }
-  receiver = await startReceiver()
-})
-beforeEach(() => void (lines.length = 0))
 afterEach(async () => {
   vi.useRealTimers()
-  for (const holder of holders.splice(0)) await holder.query('rollback')
-  for (const end of ends.splice(0).toReversed()) await end()
-  await world.db.run('delete from outbound')
-  await world.db.run('delete from destination_limits')
+  await at.clear()
 })
 afterAll(async () => {
   await receiver.stop()
-  await world.close()
+  await at.close()
 })
-
-type Deliverer = ReturnType<typeof deliverer>
-const lines: { what: string; facts: Readonly<Record<string, unknown>> }[] = []
-const log: Log = {
-  ...silentLog,
-  attempted: (facts) => void lines.push({ what: 'attempted', facts }),
-  warned: (what, _, facts = {}) => void lines.push({ what, facts }),
-  fault: (what, error, facts = {}) => void lines.push({ what, facts: { ...facts, error } }),
-}
-const faults = () => lines.filter(({ what }) => what !== 'attempted').map(({ what }) => what)
-
-function pool(connectionsMax: number, to: EmbeddedConnection = connection, waitMs?: number, answerMs = 10_000): Db {
-  const db = openDatabase(to, { name: 'deliver', connectionsMax, answerMs, ...(waitMs && { waitMs }) })
-  ends.unshift(() => db.close()) // after the services
-  return db
-}
-
-/** Longer than a busy disk is likely to stand still: whoever is alive keeps it. */
-const leaseMs = 4_000
-const patienceMs = 5 * leaseMs
-/** So long that a busy machine has several seconds for each heartbeat: for whoever keeps a lease past where it would have ended. */
-const longLeaseMs = 3 * leaseMs
-/**
- * For what waits until a lease is over: the node rests as in life, and does not look every 20 ms for what is due, as one does whose retries come at once.
- */
-const calm = { leaseMs, timeScale: 1 }
-
-const toReceiver = () =>
-  makeTransmitter({
-    hostname: 'out.test',
-    timeoutScale: 1,
-    mxPort: 25,
-    sandboxPort: () => receiver.port,
-    dnsServers: [],
-    allowPrivateMx: false,
-  })
-
-/** A deliverer that is stopped after the test. Every pool of it is its own. */
-function deliver(changes: Partial<DeliverTools> = {}): Deliverer {
-  const [db, armDb, finishDb] = [pool(2), pool(1), pool(1)]
-  const service = deliverer({
-    db,
-    leaseDb: changes.db ?? pool(1),
-    recorder: makeRecorder(armDb, finishDb, mark),
-    gate: openGate(),
-    journal: memoryJournal(),
-    transmitter: toReceiver(),
-    vault,
-    log,
-    leaseMs: 30_000,
-    timeScale: 1e6,
-    retrySchedule: settingTable.POSTHORN_RETRY_SCHEDULE.fallback,
-    patience: new AbortController().signal,
-    route: relay(receiver),
-    openRoute: (workspace, sealed) => openRoute(vault, workspace, sealed),
-    onDue: (wake) => listen(connection, 'posthorn_due', wake),
-    ...changes,
-  })
-  ends.push(() => service.stop())
-  return service
-}
-const relay = ({ port }: { readonly port: number }): Route => parseRoute(`smtp://127.0.0.1:${port}`)
-
-async function started(changes: Partial<DeliverTools> = {}): Promise<Deliverer> {
-  const service = deliver(changes)
-  await service.start()
-  return service
-}
-
-async function peerOf(script: Script = {}): Promise<Peer> {
-  const peer = await startPeer(script)
-  ends.unshift(() => peer.stop()) // after the services that speak to it
-  return peer
-}
-
-/** A workspace that can sign. */
-async function senderOf(route?: Route & { readonly kind: 'relay' }): Promise<Sender> {
-  const sender = await world.sender()
-  const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
-  await world.db.run(
-    `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed)
-     values ($1, $2, 's1', 'rsa-sha256', 'x', $3)`,
-    [sender.workspaceId, sender.domainId, vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name))],
-  )
-  if (route !== undefined)
-    await world.db.run('update workspaces set route_sealed = $2 where id = $1', [
-      sender.workspaceId,
-      vault.seal(`smtp://${route.host}:${route.port}`, sealedAs.route(sender.workspaceId)),
-    ])
-  return sender
-}
-
-/** The route of a workspace that has its own. */
-const ownRelay = (peer: { readonly port: number }) => relay(peer) as Route & { readonly kind: 'relay' }
-
-let count = 0
-async function submit(
-  sender: Sender,
-  local: string,
-  fields: Record<string, unknown> = {},
-  n = 1,
-): Promise<MessageId[]> {
-  const rows = Array.from({ length: n }, () => {
-    const recipient = `${local}+${++count}@example.org`
-    return world.submission(sender, { recipient, recipient_key: recipient, ...fields })
-  })
-  const answers = await Promise.all(rows.map((row) => admitter.admit(row)))
-  expect(answers.every(({ admitted }) => admitted)).toBe(true)
-  return rows.map(({ fields: { id } }) => id as MessageId)
-}
-const one = async (sender: Sender, local: string, fields: Record<string, unknown> = {}): Promise<MessageId> =>
-  (await submit(sender, local, fields))[0] as MessageId
-
-/** With a file that is as large as is said, and holds an octet. */
-function withFile(sender: Sender, size: number, fields: Record<string, unknown> = {}): Promise<MessageId> {
-  const blob = world.nextId()
-  const files = [{ position: 0, filename: 'a.bin', content_type: 'application/octet-stream', size, blob }]
-  return one(sender, 'ok', { files, chunks: [{ blob, bytes: 'YQ==' }], ...fields })
-}
-
-const statusOf = (id: MessageId) => world.value<string>('select status from messages where id = $1', [id])
-/** Looks again and again until it is so, the more seldom the longer it has waited: a look is a question to the database, and some wait for a lease. */
-async function eventually<T>(read: () => Promise<T> | T, isSo: (value: T) => boolean, withinMs = 30_000): Promise<T> {
-  const began = performance.now()
-  for (;;) {
-    const value = await read()
-    if (isSo(value)) return value
-    const waitedMs = performance.now() - began
-    if (waitedMs > withinMs)
-      throw new Error(
-        `still ${JSON.stringify(value)}; ${JSON.stringify(lines.slice(-5), (_, v: unknown) => (v instanceof Error ? v.message : v))}`,
-      )
-    await setTimeout(Math.min(50, 3 + waitedMs / 20))
-  }
-}
-const becomes = (id: MessageId, status: string, withinMs?: number) =>
-  eventually(
-    () => statusOf(id),
-    (now) => now === status,
-    withinMs,
-  )
-/** Waits until so many are there, and no more. */
-const arrived = (them: readonly unknown[], many: number) =>
-  eventually(
-    () => them.length,
-    (n) => n === many,
-  )
-const types = async (id: MessageId) =>
-  (await world.history(id)).map((line) => line.split(' ')[1]?.replace('message.', ''))
-const facts = (id: MessageId) =>
-  world.value<Record<string, unknown>>(
-    'select facts from events where message_id = $1 order by sequence desc limit 1',
-    [id],
-  )
-const queueRow = async (id: MessageId) =>
-  (
-    await world.db.run<Record<string, unknown>>(
-      'select *, lease_until > app_now() held from outbound where message_id = $1',
-      [id],
-    )
-  )[0]
-/** A session that holds locks; what it still holds after the test is let go. */
-async function holderOf(): Promise<Client> {
-  const session = await world.session()
-  holders.push(session)
-  return session
-}
-
-/** Past the dot, by the receiver's own book. */
-const receipts = async (id: MessageId) =>
-  (await receiver.ledger()).filter(({ messageId }) => messageId.includes(id)).length
-
-/** The session that waits for a lock of this one. */
-async function waitsFor(holder: Client): Promise<number> {
-  const pid = (holder as unknown as { processID: number }).processID
-  const text = 'select pid from pg_stat_activity where $1::integer = any (pg_blocking_pids(pid)) limit 1'
-  const [blocked] = await eventually(
-    () => world.db.run<{ pid: number }>(text, [pid]),
-    (rows) => rows.length > 0,
-  )
-  return blocked?.pid ?? 0
-}
-/** Ends it: its statement is lost, as on a cut line. */
-const endWhoWaitsFor = async (holder: Client) =>
-  world.db.run('select pg_terminate_backend($1)', [await waitsFor(holder)])
 
 describe('a message', () => {
   test('is claimed, armed, sent and recorded', async () => {
@@ -770,146 +580,6 @@ describe('turns', () => {
   })
 })
 
-describe('the lease', () => {
-  test('is kept while the receiver takes its time, and nobody else gets the message', async () => {
-    const held: Socket[] = []
-    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
-    const id = await one(await senderOf(), 'ok')
-    await started({ route: relay(peer), ...calm })
-    await arrived(held, 1)
-    const first = (await queueRow(id))?.['lease_until'] as Date
-    await started({ route: relay(peer), ...calm })
-    // Kept once more after the first one would have run out.
-    await eventually(
-      () => queueRow(id),
-      (row) => Number(row?.['lease_until']) > first.getTime() + leaseMs,
-      patienceMs,
-    )
-    held[0]?.write('250 ok\r\n')
-    await becomes(id, 'sent')
-    expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
-    expect(peer.dots).toBe(1)
-  })
-
-  test('is kept while the content of others is read, however many they are and however slow its disk; and nobody of them loses a try', async () => {
-    const held: Socket[] = []
-    let answers = true
-    const dot = (socket: Socket) => void (answers ? socket.write('250 2.0.0 ok\r\n') : held.push(socket))
-    const route = relay(await peerOf({ dot }))
-    const sender = await senderOf()
-    const gate = openGate()
-    await started({ db: pool(4), gate, route, ...calm })
-    await becomes(await one(sender, 'ok'), 'sent') // from now on the keys are known
-    const beside = openGate()
-    beside.open(false)
-    await started({ gate: beside, ...calm }) // a node that claims nothing, and reaps
-    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
-    gate.open(false)
-    answers = false
-    const large = await Promise.all(Array.from({ length: 8 }, () => withFile(sender, 100_000)))
-    const id = await one(sender, 'ok')
-    const holder = await holderOf()
-    await holder.query('begin')
-    await holder.query('lock table blobs in access exclusive mode')
-    gate.open(true)
-    await arrived(held, 1)
-    // While the disk hangs its lease is carried on, past where the first one would have ended.
-    const until = async () =>
-      (await world.value<Date>('select lease_until from outbound where message_id = $1', [id])).getTime()
-    const first = await until()
-    await eventually(until, (at) => at > first + 2 * leaseMs)
-    expect(await statusOf(id)).toBe('sending')
-    answers = true
-    await holder.query('rollback')
-    held[0]?.write('250 2.0.0 ok\r\n')
-    for (const each of [id, ...large]) {
-      await becomes(each, 'sent')
-      expect(await types(each)).toEqual(['queued', 'sending', 'sent'])
-    }
-  })
-
-  test('ends for the dot a tenth before it ends for others, counted from the claim', async () => {
-    const real = toReceiver()
-    let leftMs = Infinity
-    const transmit: typeof real.transmit = (job) => {
-      leftMs = job.deadline() - performance.now()
-      return real.transmit(job)
-    }
-    await started({ transmitter: { ...real, transmit }, leaseMs: 60_000 })
-    await becomes(await one(await senderOf(), 'ok'), 'sent')
-    expect(leftMs).toBeLessThan(54_000)
-    expect(leftMs).toBeGreaterThan(44_000)
-  })
-
-  // What the database says was true when it said so. Counted from when that arrives, a dot could be written behind the reaper's decision.
-  test('begins when the database is asked, at the claim as at each heartbeat, however late the answer comes', async () => {
-    const db = pool(2)
-    const lateMs = 50
-    const asked = { claim: 0, heartbeat: 0 }
-    const rows: Db['rows'] = async (statement, values) => {
-      const at = performance.now()
-      const answer = await db.rows<never>(statement, values)
-      const what = statement.name === 'claim' && answer.length > 1 ? 'claim' : statement.name
-      if (what !== 'claim' && what !== 'heartbeat') return answer
-      await setTimeout(lateMs)
-      asked[what] = at
-      return answer
-    }
-    const real = toReceiver()
-    const [began, go] = [Promise.withResolvers<() => number>(), Promise.withResolvers<void>()]
-    const transmit: typeof real.transmit = async (job) => {
-      began.resolve(() => job.deadline())
-      await go.promise
-      return real.transmit(job)
-    }
-    const id = await one(await senderOf(), 'ok')
-    await started({ db: { ...db, rows }, transmitter: { ...real, transmit }, ...calm })
-    const deadline = await began.promise
-    const first = deadline()
-    expect(first - asked.claim).toBeLessThan(0.9 * leaseMs + 1)
-    const next = await eventually(deadline, (at) => at > first)
-    expect(next - asked.heartbeat).toBeLessThan(0.9 * leaseMs + 1)
-    go.resolve()
-    await becomes(id, 'sent')
-  })
-
-  test('lost: the connection is closed without a dot, and the row left to whoever has it', async () => {
-    const held: Socket[] = []
-    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
-    const id = await one(await senderOf(), 'ok')
-    const service = await started({ route: relay(peer), ...calm })
-    await arrived(held, 1)
-    await world.db.run(
-      `update outbound set epoch = epoch + 1, token = 7, lease_owner = $2, lease_until = app_now() + interval '1 hour' where message_id = $1`,
-      [id, id],
-    )
-    await eventually(
-      () => service.inFlight,
-      (n) => n === 0,
-    )
-    expect([peer.dots, peer.sockets.size]).toEqual([0, 0])
-    expect(await queueRow(id)).toMatchObject({ status: 'sending', epoch: 2, armed_epoch: null })
-    expect(await types(id)).toEqual(['queued', 'sending'])
-  })
-
-  test('run out elsewhere: armed is unknown, not armed is tried again', async () => {
-    const sender = await senderOf()
-    const [armed, idle] = await world.claimed(sender, [
-      { armed: true, leaseSeconds: -1 },
-      { recipient: 'ok@example.org', leaseSeconds: -1 },
-    ])
-    await started({ ...calm })
-    await becomes(armed?.id as MessageId, 'delivery_unknown', patienceMs)
-    await becomes(idle?.id as MessageId, 'sent')
-    expect(await receipts(armed?.id as MessageId)).toBe(0)
-    // In the words of all other attempts: alerts count `unknown` alone.
-    const told = (id: MessageId | undefined) => lines.find(({ facts }) => facts['messageId'] === id)?.facts
-    expect(told(armed?.id)).toMatchObject({ outcome: 'unknown', reason: 'worker_lost' })
-    expect(told(idle?.id)).toMatchObject({ outcome: 'retry', reason: 'worker_lost' })
-  })
-})
-
 describe('a stop', () => {
   test('hands back at once what is not armed, without using a try', async () => {
     const held: Socket[] = []
@@ -1013,52 +683,6 @@ test('nor when it was set back while nobody delivered', async () => {
   }
 })
 
-/** A worker whose way to the database can be cut and held. */
-async function startedBehindProxy() {
-  const proxy = await startPostgresProxy(connection)
-  ends.unshift(() => proxy.stop())
-  const sender = await senderOf()
-  // Who waits for a line gives up no sooner than who waits for an answer: longer than an outage here lasts.
-  const db = pool(2, { ...connection, host: '127.0.0.1', port: proxy.port }, 10_000)
-  await started({ ...calm, db })
-  return { proxy, sender }
-}
-
-/** The way to the database of a node whose reaper can be watched. */
-function watchedReaper() {
-  const db = pool(2, connection, undefined, 60_000) // a wait for a lock that ended there would be an outage
-  let hear = (): void => undefined
-  const rows: Db['rows'] = async (statement, values) => {
-    const told = hear // only of what is asked from now on
-    const answer = await db.rows<never>(statement, values)
-    if (statement.name === 'reap' && values?.[2] === true) told()
-    return answer
-  }
-  return {
-    db: { ...db, rows },
-    /** Resolves when the reaper has looked, from now on, believing that whoever has armed is dead when his lease is over. */
-    believes: () => new Promise<void>((resolve) => void (hear = resolve)),
-  }
-}
-
-/** Resolves when this end of a lease lies behind the database. */
-const isOver = (until: unknown) =>
-  eventually(
-    () => world.value<boolean>('select app_now() > $1', [until]),
-    (over) => over,
-    2 * longLeaseMs,
-  )
-
-/** After an outage: what is armed and nobody's is left alone for so long, while others are delivered. */
-async function waitsItsLease(sender: Sender, orphan: MessageId, leastMs: number): Promise<void> {
-  const healed = Date.now()
-  await becomes(await one(sender, 'ok'), 'sent')
-  await becomes(orphan, 'delivery_unknown', patienceMs)
-  // Not by when it is seen here: on a busy machine a mail may take longer to be sent than a lease lasts.
-  const ended = await world.value<Date>('select finished_at from messages where id = $1', [orphan])
-  expect(ended.getTime() - healed).toBeGreaterThan(leastMs)
-}
-
 test('what a relay that was away for a moment has put off goes when it is there again, and not at its next try; and no try is lost by it', async () => {
   const there = { now: false }
   const peer = await peerOf({
@@ -1156,61 +780,6 @@ describe('trouble with the database', () => {
     expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
   })
 
-  test('an ending that the database refuses is left to the reaper, and the loop goes on', async () => {
-    const sender = await senderOf()
-    const id = await one(sender, 'ok', { subject: 'poison' })
-    await world.db.run(
-      `create function refuse_poison() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$`,
-    )
-    await world.db.run(
-      `create trigger poison before update on messages for each row
-         when (new.subject = 'poison' and new.status = 'sent') execute function refuse_poison()`,
-    )
-    const journal = memoryJournal()
-    const service = await started({ ...calm, journal })
-    await becomes(id, 'delivery_unknown', patienceMs)
-    expect(faults().filter((what) => what === 'finish')).toHaveLength(5)
-    // The next start tells it again: what a server has answered is never let go.
-    expect([journal.kept.map((ending) => [ending.id, ending.status]), journal.settled]).toEqual([[[id, 'sent']], []])
-    await becomes(await one(sender, 'ok'), 'sent')
-    expect(await receipts(id)).toBe(1)
-    await service.stop() // else its statements and those below may wait for each other in a circle
-    await world.db.run('drop trigger poison on messages')
-    await world.db.run('drop function refuse_poison')
-  })
-
-  test('a reply outlasts a database that lets nobody in for a while, as behind a failover or a change of the password', async () => {
-    const role = `worker_${process.pid}`
-    await world.db.run(`create role ${role} superuser login password 'secret'`)
-    const as = { ...connection, user: role, password: 'secret' }
-    const journal = memoryJournal()
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
-    const id = await one(await senderOf(), 'ok')
-    const service = await started({
-      route: relay(peer),
-      journal,
-      db: pool(2, as),
-      recorder: makeRecorder(pool(1, as), pool(1, as), mark),
-    })
-    await arrived(held, 1)
-    await world.db.run(`alter role ${role} nologin`)
-    await world.db.run('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [role])
-    held[0]?.write('250 2.0.0 ok\r\n')
-    // Longer than it takes to call an ending refused.
-    await eventually(
-      () => faults().filter((what) => what === 'finish').length,
-      (n) => n > 6,
-    )
-    expect(journal.kept.map((ending) => ending.id)).toEqual([id])
-    await world.db.run(`alter role ${role} login`)
-    await becomes(id, 'sent')
-    await service.stop()
-    expect([peer.dots, await types(id)]).toEqual([1, ['queued', 'sending', 'sent']])
-    await world.db.run('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [role])
-    await world.db.run(`drop role ${role}`)
-  })
-
   test("a disk that does not take this node's mark uses no try of any message, however often, and nothing is sent until it does", async () => {
     const node = await world.node()
     let isFull = true
@@ -1302,193 +871,6 @@ describe('trouble with the database', () => {
     await holder.query('rollback')
     await becomes(id, 'sent')
     expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'sent'])
-  })
-
-  test('after an outage the reaper waits for those who hold replies', async () => {
-    const holder = await holderOf()
-    const sender = await senderOf()
-    await started({ ...calm })
-    await holder.query('begin')
-    await holder.query('lock table outbound in access exclusive mode')
-    await endWhoWaitsFor(holder)
-    await eventually(faults, (seen) => seen.some((what) => what === 'claim' || what === 'reap'))
-    await holder.query('rollback')
-    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs - 500)
-  })
-
-  test('a loop whose statement fails each time holds up no reaper for ever, while heartbeats go through', async () => {
-    const holder = await holderOf()
-    const sender = await senderOf()
-    await one(sender, 'ok')
-    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await holder.query('begin')
-    await holder.query('lock table mailboxes in access exclusive mode') // a claim looks there
-    const db = openDatabase(connection, { name: 'deliver', connectionsMax: 2, answerMs: leaseMs / 8 })
-    ends.unshift(() => db.close())
-    await started({ leaseMs, db })
-    await becomes(orphan?.id as MessageId, 'delivery_unknown', patienceMs)
-    expect(faults().filter((what) => what === 'claim').length).toBeGreaterThan(2)
-  })
-
-  test('while nobody gets at the queue, a node that holds nothing has no reap on its way, which could be before the heartbeats that wait there', async () => {
-    const holder = await holderOf()
-    const sender = await senderOf()
-    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    const db = openDatabase(connection, { name: 'deliver', connectionsMax: 2, answerMs: leaseMs / 2 })
-    ends.unshift(() => db.close())
-    await holder.query('begin')
-    await holder.query('lock table outbound in access exclusive mode')
-    await started({ leaseMs, db, leaseDb: pool(1) })
-    // The first reap, which takes nothing that is armed, has its own end.
-    await setTimeout(leaseMs)
-    const until = performance.now() + 1.5 * leaseMs
-    await eventually(
-      () => holder.query(`select from pg_stat_activity where query like '%reap\\_2%' and wait_event_type = 'Lock'`),
-      ({ rowCount }) => rowCount !== 0 || performance.now() > until,
-    )
-    await holder.query('rollback')
-    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs / 2)
-  })
-
-  test('an outage lasts until the database answers, though all that the reaper hears for longer than a lease is silence', async () => {
-    const { proxy, sender } = await startedBehindProxy()
-    await becomes(await one(sender, 'ok'), 'sent')
-    proxy.away(true)
-    await eventually(faults, (seen) => seen.some((what) => what === 'claim' || what === 'reap'))
-    proxy.hold(true)
-    proxy.away(false)
-    await setTimeout(leaseMs + 500) // how long this outage is
-    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    proxy.hold(false)
-    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs)
-  })
-
-  test('so is one that is nothing but silence, and ends before anybody gives up waiting', async () => {
-    const { proxy, sender } = await startedBehindProxy()
-    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
-    proxy.hold(true)
-    await setTimeout(leaseMs) // how long this outage is
-    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    proxy.hold(false)
-    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs - 100)
-    expect(faults()).toEqual([])
-  })
-
-  test('a reap that hangs on its way through an outage does nothing when it arrives', async () => {
-    const { proxy, sender } = await startedBehindProxy()
-    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
-    await proxy.holdAt('reap')
-    await setTimeout(leaseMs) // how long this outage is
-    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    proxy.hold(false)
-    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs - 100)
-    expect(faults()).toEqual([])
-  })
-
-  test('while its own heartbeat gets no answer a node reaps nobody: its own leases have run out, too', async () => {
-    const proxy = await startPostgresProxy(connection)
-    ends.unshift(() => proxy.stop())
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
-    const sender = await senderOf()
-    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    const db = pool(3, { ...connection, host: '127.0.0.1', port: proxy.port }, 10_000)
-    await started({ ...calm, db, route: relay(peer) })
-    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
-    const id = await one(sender, 'ok')
-    await arrived(held, 1)
-    await proxy.silence('heartbeat', 'before')
-    await eventually(
-      () => queueRow(id),
-      (row) => row?.['held'] !== true,
-    )
-    const since = performance.now()
-    await eventually(
-      () => performance.now() - since,
-      (ms) => ms > leaseMs / 2, // twice as long as a reaper rests
-    )
-    expect(await statusOf(id)).toBe('sending')
-    held[0]?.write('250 2.0.0 ok\r\n')
-    await becomes(id, 'sent')
-    expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
-    proxy.away(true) // a stop would wait for that answer
-  })
-
-  test('one line that fell silent, while the database and every other line live, costs nobody his lease: the heartbeat gives it up in time for another', async () => {
-    const proxy = await startPostgresProxy(connection)
-    ends.unshift(() => proxy.stop())
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
-    const behind = { ...connection, host: '127.0.0.1', port: proxy.port }
-    const leaseDb = openDatabase(behind, { name: 'leases', connectionsMax: 1, answerMs: longLeaseMs / 8 })
-    ends.unshift(() => leaseDb.close())
-    const [here, beside] = [watchedReaper(), watchedReaper()]
-    await started({ ...calm, leaseMs: longLeaseMs, leaseDb, db: here.db, route: relay(peer) })
-    const id = await one(await senderOf(), 'ok')
-    await arrived(held, 1)
-    await started({ ...calm, leaseMs: longLeaseMs, db: beside.db, route: relay(peer) }) // the node beside it, which has nothing to complain of
-    await proxy.silence('heartbeat', 'before')
-    await isOver((await queueRow(id))?.['lease_until'])
-    await Promise.all([here.believes(), beside.believes()])
-    expect(await statusOf(id)).toBe('sending')
-    for (const socket of held) socket.write('250 2.0.0 ok\r\n')
-    await becomes(id, 'sent')
-    expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
-    expect(faults()).toEqual(['heartbeat'])
-  })
-
-  test('while commits hang, as they do without their standby, a node that holds nothing reaps nobody, though it is answered whatever it asks', async () => {
-    const { proxy, sender } = await startedBehindProxy()
-    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
-    await proxy.silence('prove-commit', 'before')
-    await setTimeout(leaseMs) // how long this outage is
-    const [held] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await setTimeout(leaseMs / 2) // twice as long as a reaper rests
-    expect(await statusOf(held?.id as MessageId)).toBe('sending')
-    proxy.away(true) // a stop would wait for that answer
-  })
-
-  test('a row that somebody has locked for long costs nobody who lives what he has armed: reapers here and at another node find the other leases extended', async () => {
-    const holder = await holderOf()
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
-    const sender = await senderOf()
-    const [here, beside] = [watchedReaper(), watchedReaper()]
-    await started({ ...calm, leaseMs: longLeaseMs, db: here.db, route: relay(peer) })
-    const ids = [await one(sender, 'ok'), await one(sender, 'ok')].toSorted()
-    await arrived(held, 2)
-    await started({ ...calm, leaseMs: longLeaseMs, db: beside.db, route: relay(peer) }) // the node beside it
-    await holder.query('begin')
-    await holder.query('select from outbound where message_id = $1 for update', [ids[0]])
-    const leases = await Promise.all(ids.map(queueRow))
-    for (const row of leases) await isOver(row?.['lease_until'])
-    await Promise.all([here.believes(), beside.believes()])
-    expect((await queueRow(ids[0] as MessageId))?.['held']).toBe(false)
-    expect(await statusOf(ids[1] as MessageId)).toBe('sending')
-    await holder.query('rollback')
-    for (const socket of held) socket.write('250 2.0.0 ok\r\n')
-    for (const id of ids) {
-      await becomes(id, 'sent')
-      expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
-    }
-  })
-
-  test('whoever starts may have missed an outage: what is armed waits a lease for those who hold replies, and the rest does not', async () => {
-    const orphans = await world.claimed(await senderOf(), [{ leaseSeconds: -1 }, { armed: true, leaseSeconds: -1 }])
-    const [unarmed, armed] = orphans.map(({ id }) => id) as [MessageId, MessageId]
-    const began = performance.now()
-    await started({ ...calm })
-    await eventually(
-      () => types(unarmed),
-      (seen) => seen.includes('retrying'),
-    )
-    expect(await statusOf(armed)).toBe('sending')
-    await becomes(armed, 'delivery_unknown', patienceMs)
-    expect(performance.now() - began).toBeGreaterThan(leaseMs)
   })
 })
 
@@ -1698,24 +1080,6 @@ test('a reply to a message that the database has forgotten is never dropped: eve
   await world.db.run(`update outbound set due_at = app_now() - interval '2 seconds' where message_id = $1`, [id])
   expect(await liftFence(world.db)).toBe(1)
   expect([await statusOf(id), await queueRow(id), peer.dots]).toEqual(['sent', undefined, 1])
-})
-
-test('a fault of ours behind the arm proves nothing, however often it was tried: nobody can know', async () => {
-  const id = await one(await senderOf(), 'ok')
-  await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
-  const real = toReceiver()
-  const transmitter: typeof real = {
-    ...real,
-    transmit: async (job) => {
-      await real.transmit(job)
-      throw new Error('a fault of ours')
-    },
-  }
-  await started({ transmitter, ...calm })
-  await becomes(id, 'delivery_unknown', patienceMs)
-  expect([await receipts(id), await types(id)]).toEqual([1, ['queued', 'sending', 'delivery_unknown']])
-  // The database would not have let it be tried again; nobody has asked.
-  expect(faults()).toEqual(['attempt'])
 })
 
 test('a message that cannot be composed fails after three tries, while others flow', async () => {
