@@ -12,7 +12,7 @@ import { makeSandboxInbox } from './sandbox.ts'
 import { insertSession } from './sessions.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { insertSuppressions } from './suppressions.ts'
-import { queueTest } from './webhooks.ts'
+import { queueTest } from './webhook-replay.ts'
 
 let world: StoreWorld
 let sender: Sender

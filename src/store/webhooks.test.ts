@@ -13,9 +13,9 @@ import {
   extendWebhookLeases,
   makeWebhookRecorder,
   reapWebhooks,
-  replayRange,
   type ClaimedWebhook,
 } from './webhooks.ts'
+import { replayRange } from './webhook-replay.ts'
 import type { WebhookLogFilter } from '../domain/webhook.ts'
 import { readInCommitOrder, readWebhookLog, searchWebhookLog } from './views/webhook-events.ts'
 import { leastId } from './message-id.ts'

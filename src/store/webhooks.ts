@@ -1,11 +1,10 @@
-// The outbox of webhooks: claim, heartbeat, results, reap, and putting events into it again by hand. Every event that an endpoint wants is
-// here already when its transaction commits (migration 0003, trigger `webhooks`). A try is counted when it is claimed.
-import { randomUUIDv7 } from 'node:crypto'
+// The outbox of webhooks: claim, heartbeat, results, reap. Every event that an endpoint wants is here already when its transaction commits
+// (migration 0003, trigger `webhooks`); webhook-replay.ts puts events into it again by hand. A try is counted when it is claimed.
 import { limits } from '../config.ts'
-import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
 import { Batch } from '../base/batch.ts'
-import { dated, despiteDeadlocks, sql, mayBlameRows, type Db } from './database.ts'
+import { despiteDeadlocks, sql, mayBlameRows, type Db } from './database.ts'
 import { pastHeld, unlessHeldUp, type HeldUp } from './held-rows.ts'
 import { eventColumns, eventJoins, type EventRow } from './views/webhook-events.ts'
 import { leastId } from './message-id.ts'
@@ -335,101 +334,4 @@ const reap = sql(
 /** Ends tries whose leases ran out: the request may have been made, so the try counts. `delaysMs`: after the first try, the second, and so on. */
 export async function reapWebhooks(db: Db, delaysMs: readonly number[]): Promise<number> {
   return (await db.rows(reap, [delaysMs])).length
-}
-
-const again = `
-  insert into webhook_queue as known (workspace_id, message_id, sequence, due_at, round)
-  select e.workspace_id, e.message_id, e.sequence, app_now(), coalesce(
-           (select a.round from webhook_attempts a
-             where a.workspace_id = e.workspace_id and a.message_id = e.message_id and a.sequence = e.sequence
-             order by a.round desc limit 1), 0) + 1
-    from wanted e order by e.message_id, e.sequence
-  on conflict (workspace_id, message_id, sequence)
-  do update set round = known.round + 1, attempts = 0, due_at = excluded.due_at, lease_until = null, lease_owner = null`
-const told = `select pg_notify('posthorn_webhooks', '')`
-
-const replayOne = sql(
-  'webhook-replay-one',
-  `with wanted as (select * from events e where e.workspace_id = $1 and e.message_id = $2 and e.sequence = $3),
-        queued as (${again} returning 1)
-   select (select count(*) from queued)::integer many, (${told}) told`,
-)
-
-/** A new ladder of eight for one event. */
-export async function replayEvent(
-  db: Db,
-  workspace: WorkspaceId,
-  event: { readonly messageId: string; readonly sequence: number },
-): Promise<boolean> {
-  return (await db.rows<{ many: number }>(replayOne, [workspace, event.messageId, event.sequence]))[0]?.many === 1
-}
-
-/** The walk goes by message, over all that are kept: an event of this time can be a late report about a message of any age. */
-const replaySome = sql(
-  'webhook-replay-some',
-  `with looked as materialized (
-     select e.workspace_id, e.message_id, e.sequence, e.type, e.occurred_at
-       from events_behind_1($1, $2, $3, uuid_floor($5::timestamptz), $7::integer) e),
-   wanted as materialized (
-     select l.* from looked l
-      where l.occurred_at >= $4 and l.occurred_at < $5 and l.type <> 'webhook.test'
-        and exists (select from webhook_endpoints p where p.workspace_id = l.workspace_id and (p.types is null or l.type = any (p.types)))
-        and not ($6 and exists (
-          select from webhook_attempts a
-           where a.workspace_id = l.workspace_id and a.message_id = l.message_id and a.sequence = l.sequence and a.delivered))
-        and not ($6 and exists (
-          select from webhook_queue q
-           where q.workspace_id = l.workspace_id and q.message_id = l.message_id and q.sequence = l.sequence and (q.lease_until is not null or q.due_at <= app_now())))),
-   queued as (${again} returning 1)
-   select (select count(*) from queued)::integer many, last.message_id, last.sequence
-     from (select l.message_id, l.sequence, count(*) over () looked from looked l order by l.message_id desc, l.sequence desc limit 1) last
-    where last.looked = $7
-   union all
-   select (select count(*) from queued)::integer, null, null where (select count(*) from looked) < $7`,
-)
-const tell = sql('webhook-tell', told)
-
-export interface ReplayRange {
-  readonly from: Date
-  readonly to: Date
-  /** Only what no attempt has delivered, and what is not being posted or due: who waits for a try in ten hours has it not. */
-  readonly undelivered: boolean
-}
-
-/** A new ladder for every event of the range that the filter wants now; answers how many. In slices, each its own transaction. */
-export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayRange): Promise<number> {
-  type Slice = { many: number; message_id: string | null; sequence: number | null }
-  let at: { message: string; sequence: number } = { message: leastId, sequence: 0 }
-  let many = 0
-  for (;;) {
-    const values = [workspace, at.message, at.sequence, range.from, range.to, range.undelivered]
-    const [slice] = await despiteDeadlocks(() => db.rows<Slice>(replaySome, [...values, limits.webhookReplaySlice]))
-    many += slice?.many ?? 0
-    if ((slice?.many ?? 0) > 0) await db.rows(tell)
-    if (slice === undefined || slice.message_id === null || slice.sequence === null) return many
-    at = { message: slice.message_id, sequence: slice.sequence }
-  }
-}
-
-const test = sql(
-  'webhook-test',
-  `with may as (
-     update webhook_endpoints e set tested_at = app_now()
-      where e.workspace_id = $1 and e.state = 'active' and coalesce(e.tested_at <= app_now() - $4 * interval '1 millisecond', true)
-     returning e.workspace_id, ${dated('$2')} id),
-   event as (
-     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-     select m.workspace_id, m.id, 1, 'webhook.test', 'test', 0, app_now(), json_build_object('test', true, 'message', $3::text) from may m
-     returning workspace_id, message_id),
-   queued as (
-     insert into webhook_queue (workspace_id, message_id, sequence, due_at) select e.workspace_id, e.message_id, 1, app_now() from event e
-     returning message_id)
-   select (select message_id from queued) id, (${told}) told`,
-)
-
-/** Writes a test event, whatever the filter says; undefined where the last one was a moment ago, or the endpoint is not active. */
-export async function queueTest(db: Db, workspace: WorkspaceId, message: string): Promise<MessageId | undefined> {
-  const values = [workspace, randomUUIDv7(), message, limits.webhookTestSpacingMs]
-  const [answer] = await db.rows<{ id: MessageId | null }>(test, values)
-  return answer?.id ?? undefined
 }

@@ -30,7 +30,7 @@ import {
   promoteSecret,
   type EndpointRow,
 } from '../store/webhook-endpoints.ts'
-import { queueTest, replayEvent, replayRange, type ReplayRange } from '../store/webhooks.ts'
+import { queueTest, replayEvent, replayRange, type ReplayRange } from '../store/webhook-replay.ts'
 import {
   readEventsBetween,
   readWebhookAttempts,
