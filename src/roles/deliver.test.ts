@@ -44,6 +44,24 @@ const started = (
     log: silentLog,
     metrics: makeMetrics('deliver'),
   })
+/** Hands in mail to the simulator, of a workspace that may send. */
+async function submitter(): Promise<() => Promise<MessageId>> {
+  const sender = await world.sender()
+  const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+  await world.db.run(
+    `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed)
+     values ($1, $2, 's1', 'rsa-sha256', 'x', $3)`,
+    [sender.workspaceId, sender.domainId, vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name))],
+  )
+  const recipient = `delivered@${simulatorDomain}`
+  const admitter = makeAdmitter(world.db)
+  return async () => {
+    const row = world.submission(sender, { recipient, recipient_key: recipient, destination: simulatorDomain })
+    expect((await admitter.admit(row)).admitted).toBe(true)
+    return row.fields['id'] as MessageId
+  }
+}
+const statusOf = (id: MessageId) => world.value<string>('select status from messages where id = $1', [id])
 /** Asks until it is so; the test's own time is the limit. */
 const until = async (isSo: () => Promise<boolean>): Promise<void> => {
   while (!(await isSo())) continue
@@ -99,21 +117,7 @@ test('every new connection that claims or arms asks which database it leads to; 
     $$ begin insert into asked (pid, pool) values (pg_backend_pid(), current_setting('application_name')); return null; end $$`)
   await world.db.run(`create trigger note_asked after insert or update of name on delivering_nodes
     for each row execute function note_asked()`)
-  const sender = await world.sender()
-  const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
-  await world.db.run(
-    `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed)
-     values ($1, $2, 's1', 'rsa-sha256', 'x', $3)`,
-    [sender.workspaceId, sender.domainId, vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name))],
-  )
-  const recipient = `delivered@${simulatorDomain}`
-  const admitter = makeAdmitter(world.db)
-  const submit = async (): Promise<MessageId> => {
-    const row = world.submission(sender, { recipient, recipient_key: recipient, destination: simulatorDomain })
-    expect((await admitter.admit(row)).admitted).toBe(true)
-    return row.fields['id'] as MessageId
-  }
-  const statusOf = (id: MessageId) => world.value<string>('select status from messages where id = $1', [id])
+  const submit = await submitter()
   const connections = () =>
     world.db.run<{ pid: number; pool: string; asked: boolean }>(
       `select a.pid, a.application_name pool, exists (select from asked q where q.pid = a.pid) asked
@@ -165,5 +169,38 @@ test('a heartbeat whose line fell silent is asked again over another while its l
   } finally {
     await running.stop()
     await proxy.stop()
+  }
+})
+
+// An operator's psql, left open within a transaction.
+test('mail is delivered past a message that somebody holds, and that one when it is free', async () => {
+  await world.db.run('create table waited (pool text, most text)')
+  await world.db.run(`create function note_waits() returns trigger language plpgsql as
+    $$ begin insert into waited values (current_setting('application_name'), current_setting('lock_timeout')); return null; end $$`)
+  await world.db.run(
+    'create trigger note_waits after insert or update on outbound for each statement execute function note_waits()',
+  )
+  await world.db.run(
+    'create trigger note_ends after delete on outbound for each statement execute function note_waits()',
+  )
+  const submit = await submitter()
+  const [held, free] = [await submit(), await submit()]
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('select from messages where id = $1 for update', [held])
+  const running = await started()
+  try {
+    await until(async () => (await statusOf(free)) === 'sent')
+    expect(await statusOf(held)).toBe('queued')
+    await holder.query('rollback')
+    await until(async () => (await statusOf(held)) === 'sent')
+    // Whoever claims, arms or ends.
+    expect(
+      await world.db.run(
+        `select distinct pool, most from waited where pool not in ('test', 'posthorn house') order by pool`,
+      ),
+    ).toEqual(['arm', 'deliver', 'finish'].map((pool) => ({ pool: `posthorn ${pool}`, most: '1s' })))
+  } finally {
+    await running.stop()
   }
 })

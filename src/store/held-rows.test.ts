@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { claimDue } from './claim.ts'
+import { expireSome } from './expire.ts'
 import { openDatabase, sqlState, type Db } from './database.ts'
 import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
 import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -152,3 +153,17 @@ test('a claim passes by a message whose record somebody holds, of deep workspace
   expect(await claim(1_000)).toEqual(ids.slice(0, 1))
   expect(await Promise.all(messages.map(status))).toEqual(messages.map(() => 'sending'))
 })
+
+test.each(['messages', 'outbound'] as const)(
+  'what expires is ended past a row of %s that somebody holds, and that one when it is free',
+  async (table) => {
+    const messages = await claimed({ expired: true })
+    await world.db.run(`update outbound set status = 'retrying', lease_until = null, lease_owner = null`)
+    await world.db.run(`update messages set status = 'retrying' where workspace_id = $1`, [sender.workspaceId])
+    const [held, ...others] = messages as [Armable, Armable, Armable]
+    await whileHeld(table, held, async () => {
+      expect((await expireSome(db, 0)).expired.toSorted()).toEqual(others.map(({ id }) => id))
+    })
+    expect((await expireSome(db, 0)).expired).toEqual([held.id])
+  },
+)
