@@ -95,10 +95,7 @@ export class SmtpSession {
 
   /** Ends the session with `reply` now; only a decision about a message is still waited for. */
   cut(reply: Reply): void {
-    if (!this.#waiting && this.#mode === 'content') {
-      this.#forget()
-      this.#mode = 'command'
-    }
+    if (this.#mode === 'content') this.#mode = 'command'
     this.retire(reply)
   }
 
@@ -127,7 +124,7 @@ export class SmtpSession {
     if (this.#input.heldBytes === 0) this.#input.drop()
     if (this.#inputEnded && !this.#waiting) this.#end()
     // Replies to pipelined commands leave together (RFC 2920 3.2), but none waits for input that has not come.
-    if (this.#waiting && !this.#closing && this.#input.heldBytes > 0) return
+    if (this.#waiting && this.#input.heldBytes > 0) return
     this.#flush()
   }
 
