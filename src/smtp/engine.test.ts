@@ -5,7 +5,7 @@ import { ContentRoom } from './content-room.ts'
 import { SmtpSession } from './engine.ts'
 import type { SessionLimits } from './session-parts.ts'
 import { openOffer, type Policy } from './policy.ts'
-import { replies, type Answer } from './reply.ts'
+import { replies, type Answer, type Reply } from './reply.ts'
 
 const usual: SessionLimits = { commandBytesMax: 64, messageBytesMax: 200, recipientsMax: 2, errorsMax: 1_000 }
 const accepting: Policy = {
@@ -215,6 +215,18 @@ test('nothing that comes between STARTTLS and TLS is read, and TLS begins from n
   expect(heard()).toBe('503 5.5.1 Say EHLO first\r\n')
 })
 
+test('a message that had begun to come in chunks before TLS is no part of one behind it', () => {
+  const { session, say, heard, kept, room } = open()
+  const transaction = 'EHLO c\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\n'
+  say(`${transaction}BDAT 4\r\nold STARTTLS\r\n`)
+  expect(heard()).toMatch(/\[tls\]$/)
+  session.secured()
+  expect(room.take(10_000)).toBe(true)
+  room.give(10_000)
+  say(`${transaction}BDAT 3 LAST\r\nnew`)
+  expect([codes(heard()).split(' ').at(-1), kept]).toEqual(['250', ['new\r\n']])
+})
+
 test('who had logged in before TLS has not behind it', () => {
   const offer = { ...openOffer('mx.test', true), auth: 'always', mailNeeds: { tls: false, auth: true } } as const
   const { session, say, heard } = open({ auth: () => replies.ok }, {}, 10_000, offer)
@@ -286,6 +298,26 @@ test('a client that says everything and closes its side still gets every answer'
   answer(replies.ok)
   await turn()
   expect(codes(heard())).toBe('250 250 [cl')
+})
+
+test('also where each of them is decided behind the end of what it said', async () => {
+  const soon = (reply: Reply) => () => turn().then(() => reply)
+  const { session, say, heard } = open({ mail: soon(replies.senderOk), rcpt: soon(replies.recipientOk) })
+  say('HELO c\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nQUIT\r\n')
+  session.inputEnded()
+  for (let turns = 0; turns < 5; turns++) await turn()
+  expect(codes(heard())).toBe('220 250 250 250 221 [cl')
+})
+
+test('between STARTTLS and TLS nothing is said in the clear, not even that we go', () => {
+  const { session, say, heard } = open()
+  say('EHLO c\r\nSTARTTLS\r\n')
+  heard()
+  session.retire(replies.shuttingDown)
+  expect(heard()).toBe('')
+  session.secured()
+  say('NOOP\r\n')
+  expect(heard()).toMatch(/^421 4\.3\.2 /)
 })
 
 test('single bytes are no progress; commands and every KiB of content are', () => {
