@@ -87,9 +87,12 @@ function fenceOf(
   beside: readonly string[] = [],
   hear: FenceTools['listen'] = (heard) => listen(world.connection, 'posthorn_delivery', heard),
 ): Fence {
+  // As the lock of a seat does it: one that was taken is nobody's to take.
+  const taken = new Set<Life>()
+  const takeable = (life: Life) => !life.released && !taken.has(life) && taken.add(life)
   const fence = makeFence({
     own,
-    left: () => Promise.resolve(left().filter(({ released }) => !released)),
+    left: () => Promise.resolve(left().filter(takeable)),
     beside: async () => (await Promise.all(beside.map(readMark))).filter((mark) => mark !== undefined),
     name: 'node.test',
     log,
@@ -123,6 +126,9 @@ async function waiterForLock(): Promise<number> {
   }
 }
 
+/** How many sessions vouch for this database. */
+const vouches = `select count(*)::integer from pg_locks where locktype = 'advisory' and classid = 7364
+  and database = (select oid from pg_database where datname = current_database())`
 const armed = async (): Promise<Claim> => (await world.claimed(sender, [{ armed: true }]))[0] as Claim
 const answeredWith = (code: number) => ({ phase: 'eod', smtp: { code } })
 const accepted = (claim: Claim): Ending => ({
@@ -193,6 +199,17 @@ test('opens when the journals are told, also those that were left by processes w
     true,
   ])
   expect(told).not.toContain(true)
+})
+
+test('a seat that was left before it had a mark says nothing of the database, and is let go', async () => {
+  await armed()
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-fence-'))
+  folders.push(folder)
+  const left = await lifeIn(folder)
+  const fence = fenceOf(await lifeIn(await delivered(3)), () => [left])
+  await fence.start()
+  await until(fence, () => fence.isOpen() || fence.stops.length > 0)
+  expect([await reasons(), left.released]).toEqual([[], true])
 })
 
 test.each(['own', 'left'])(
@@ -368,17 +385,13 @@ test('a new machine is welcome beside one that delivers, and only then: its gate
   const beside = await newcomer()
   await until(beside, () => beside.isOpen())
   await Promise.all([first.stop(), beside.stop()])
-  const vouches = `select count(*) > 0 from pg_locks where locktype = 'advisory' and classid = 7364
-    and database = (select oid from pg_database where datname = current_database())`
-  while (await world.value<boolean>(vouches)) continue
+  while ((await world.value<number>(vouches)) > 0) continue
   const alone = await newcomer()
   await until(alone, () => alone.stops.length > 0)
   expect([alone.isOpen(), await reasons()]).toEqual([false, ['fence no_mark']])
 })
 
 test('a new seat is welcome beside one of its folder that hangs, and whose session is gone; not where the database has lost what that one armed', async () => {
-  const vouches = `select count(*)::integer from pg_locks where locktype = 'advisory' and classid = 7364
-    and database = (select oid from pg_database where datname = current_database())`
   while ((await world.value<number>(vouches)) > 0) continue
   const newSeat = async (...beside: string[]) => {
     const folder = mkdtempSync(join(tmpdir(), 'posthorn-fence-'))
@@ -391,7 +404,6 @@ test('a new seat is welcome beside one of its folder that hangs, and whose sessi
   await armed()
   const { fence, folder } = await newSeat(hanging)
   await until(fence, () => fence.isOpen())
-  // What was vouched for the first look is taken back behind it.
   expect(await world.value<number>(vouches)).toBe(1)
   await fence.stop()
   while ((await world.value<number>(vouches)) > 0) continue
@@ -403,6 +415,25 @@ test('a new seat is welcome beside one of its folder that hangs, and whose sessi
   const behind = (await newSeat(empty, folder, hanging)).fence
   await until(behind, () => behind.stops.length > 0)
   expect([behind.isOpen(), await reasons()]).toEqual([false, ['fence no_mark']])
+})
+
+test('a new seat vouches to nobody else for a server that is another, though all is there that the one of its folder armed', async () => {
+  const hanging = await delivered(3)
+  await armed()
+  const empty = mkdtempSync(join(tmpdir(), 'posthorn-fence-'))
+  folders.push(empty)
+  const known = await world.value<string>(`select value from installation where name = 'system_identifier'`)
+  const setServer = (identifier: string) =>
+    world.db.run(`update installation set value = $1 where name = 'system_identifier'`, [identifier])
+  await setServer('another')
+  try {
+    const fence = fenceOf(await lifeIn(empty), undefined, silentLog, [hanging])
+    await fence.start()
+    await until(fence, () => fence.stops.length > 0)
+    expect([await reasons(), await world.value<number>(vouches)]).toEqual([['fence another_server'], 0])
+  } finally {
+    await setServer(known)
+  }
 })
 
 test('whoever delivers vouches on a new session too, where the old one was lost', async () => {
