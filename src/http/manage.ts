@@ -3,7 +3,14 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
-import { closed, type BodyOf, type Managed, type OkOf, type QueryOf } from '../contract/management/managed.ts'
+import {
+  closed,
+  type BodyOf,
+  type Managed,
+  type OkOf,
+  type PathOf,
+  type QueryOf,
+} from '../contract/management/managed.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'
@@ -33,7 +40,7 @@ export interface Ask<O> {
   readonly body: BodyOf<O>
   readonly query: QueryOf<O>
   /** Ids in lower case. */
-  readonly path: Readonly<Record<string, string>>
+  readonly path: PathOf<O>
   readonly browser: Browser
   readonly request: FastifyRequest
   readonly reply: FastifyReply

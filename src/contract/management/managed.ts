@@ -16,16 +16,23 @@ export interface Managed<
   Body extends TSchema | undefined = TSchema | undefined,
   Query extends TObject | undefined = TObject | undefined,
   Ok extends TSchema | undefined = TSchema | undefined,
+  Path extends string = string,
 > extends Operation {
+  readonly path: Path
   readonly access: Access
   readonly body: Body
   readonly query: Query
   readonly ok: { readonly status: number; readonly schema: Ok }
 }
 
-interface Wish<Body extends TSchema | undefined, Query extends TObject | undefined, Ok extends TSchema | undefined> {
+interface Wish<
+  Body extends TSchema | undefined,
+  Query extends TObject | undefined,
+  Ok extends TSchema | undefined,
+  Path extends string,
+> {
   readonly method: Operation['method']
-  readonly path: string
+  readonly path: Path
   readonly operationId: string
   readonly tag: string
   readonly summary: string
@@ -49,7 +56,8 @@ export function managed<
   Body extends TSchema | undefined = undefined,
   Query extends TObject | undefined = undefined,
   Ok extends TSchema | undefined = undefined,
->(wish: Wish<Body, Query, Ok>): Managed<Body, Query, Ok> {
+  const Path extends string = string,
+>(wish: Wish<Body, Query, Ok, Path>): Managed<Body, Query, Ok, Path> {
   const { texts = {}, ok, may = {}, headers = {}, contentType, access = 'member', description = '', ...rest } = wish
   const [status, said, schema] = ok
   const textOf = (name: string): (TSchema & { description?: string }) | undefined => texts[name]
@@ -111,6 +119,8 @@ const forbidden = {
   anyone: 'The request did not come from the dashboard (`cross_site_request`).',
 } as const satisfies Record<Access, string>
 
+type NamesIn<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never
+export type PathOf<O> = O extends { readonly path: infer P } ? { readonly [Name in NamesIn<P>]: string } : never
 export type BodyOf<O> = O extends { readonly body: infer B extends TSchema } ? Static<B> : undefined
 export type QueryOf<O> = O extends { readonly query: infer Q extends TObject } ? Static<Q> : undefined
 export type OkOf<O> = O extends { readonly ok: { readonly schema: infer S extends TSchema } } ? Static<S> : undefined

@@ -32,7 +32,7 @@ export function listRoutes({ member, office }: ManagementRouter): void {
   const suppress = suppressing(office)
   member(operations.addSuppression, ({ by, body }) => suppress(by, body.recipient))
   member(operations.removeSuppression, async ({ by, path }) => {
-    await unsuppressFor(office, by, path['recipient'] as string)
+    await unsuppressFor(office, by, path.recipient)
   })
   member(operations.undoRule, ({ by, body }) => undoRule(office.db, by.workspaceId, body, by.actor))
   member(operations.exportSuppressions, ({ by, reply, whyNoLonger }) => {
@@ -72,16 +72,14 @@ export function listRoutes({ member, office }: ManagementRouter): void {
   member(operations.listSandbox, async ({ by, query }) =>
     presentPage(await listSandbox(office.db, by.workspaceId, pagingOf(query))),
   )
-  member(operations.readSandboxMail, ({ by, path }) =>
-    showSandboxMail(office.db, by.workspaceId, path['mailId'] as string),
-  )
+  member(operations.readSandboxMail, ({ by, path }) => showSandboxMail(office.db, by.workspaceId, path.mailId))
   member(operations.readSandboxHtml, async ({ by, path, reply }) => {
-    const { html, pictureOf } = await previewSandboxMail(office.db, by.workspaceId, path['mailId'] as string)
+    const { html, pictureOf } = await previewSandboxMail(office.db, by.workspaceId, path.mailId)
     if (html === undefined) return refuse('not_found', 'This mail has no HTML.')
     return framedMail(reply, html, pictureOf)
   })
   member(operations.readSandboxBytes, async ({ by, path, reply }) => {
-    const { sizeBytes, bytes } = await readSandboxBytes(office.db, by.workspaceId, path['mailId'] as string)
+    const { sizeBytes, bytes } = await readSandboxBytes(office.db, by.workspaceId, path.mailId)
     // Mail of strangers is never shown by the browser itself.
     reply.headers({
       'content-type': 'message/rfc822',

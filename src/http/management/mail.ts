@@ -20,7 +20,7 @@ export function mailRoutes({ member, office }: ManagementRouter): void {
   )
 
   member(operations.readTimeline, async ({ by, path }) => {
-    const timeline = await timelineOf(office.db, by, path['messageId'] as MessageId)
+    const timeline = await timelineOf(office.db, by, path.messageId as MessageId)
     const {
       events,
       reports,
@@ -55,12 +55,12 @@ export function mailRoutes({ member, office }: ManagementRouter): void {
       html,
       pictureOf: _pictures,
       ...content
-    } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
+    } = await contentOf(office.db, by.workspaceId, path.messageId as MessageId)
     return { ...content, html: html !== undefined }
   })
 
   member(operations.readContentHtml, async ({ by, path, reply }) => {
-    const { html, pictureOf } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
+    const { html, pictureOf } = await contentOf(office.db, by.workspaceId, path.messageId as MessageId)
     if (html === undefined) return refuse('not_found', 'This message has no HTML.')
     return framedMail(reply, html, pictureOf)
   })
@@ -69,7 +69,7 @@ export function mailRoutes({ member, office }: ManagementRouter): void {
     const standing = principal ?? (await office.standing(by.workspaceId))
     const refusal = standing === undefined ? gone : mayNotSend(standing)
     if (refusal !== undefined) return refusal
-    const answer = await sendAgain(office, by, path['messageId'] as MessageId)
+    const answer = await sendAgain(office, by, path.messageId as MessageId)
     if (isRefusal(answer)) return answer
     if (answer.replayed) reply.header('idempotent-replayed', 'true')
     return presentAccepted(answer.message)

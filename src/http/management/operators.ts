@@ -27,11 +27,11 @@ export function operatorRoutes({ person, office }: ManagementRouter): void {
     createWorkspaceAsOperator(office, personOf(holder), name, plan),
   )
   person(operations.changeAnyWorkspace, ({ holder, path, body }) =>
-    changeWorkspaceAsOperator(office, personOf(holder), path['workspaceId'] as WorkspaceId, body),
+    changeWorkspaceAsOperator(office, personOf(holder), path.workspaceId as WorkspaceId, body),
   )
   person(operations.listPlans, async () => ({ items: await listPlans(office.db) }))
   person(operations.setPlan, ({ holder, path, body: { mustBeNew, ...changes } }) =>
-    setPlanAsOperator(office, personOf(holder), path['planName'] as string, changes, mustBeNew),
+    setPlanAsOperator(office, personOf(holder), path.planName, changes, mustBeNew),
   )
   person(operations.readQueue, () => readQueue(office.db))
   person(operations.listUnmatched, async ({ query }) => {
@@ -40,7 +40,7 @@ export function operatorRoutes({ person, office }: ManagementRouter): void {
     return presentPage({ items: items.map(presentUnmatched), ...more })
   })
   person(operations.readUnmatched, async ({ path }) => {
-    const found = await findUnmatchedFeedback(office.db, path['feedbackId'] as string)
+    const found = await findUnmatchedFeedback(office.db, path.feedbackId)
     if (found === undefined) return refuse('not_found', 'There is no such feedback; it is kept 30 days.')
     const { facts, content } = found
     return { ...presentUnmatched(found), facts: { ...facts }, content }

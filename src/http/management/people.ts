@@ -58,7 +58,7 @@ export function peopleRoutes(router: ManagementRouter): void {
   })
   person(operations.listSessions, async ({ holder }) => ({ items: await listSessions(office.db, holder) }))
   person(operations.endSession, async ({ holder, path }) => {
-    await endSession(office.db, holder, path['sessionId'] as string)
+    await endSession(office.db, holder, path.sessionId)
   })
   person(operations.renameAccount, async ({ holder, body }) => {
     await people.rename(holder, body.name)
@@ -74,22 +74,18 @@ export function peopleRoutes(router: ManagementRouter): void {
   person(operations.endTwoFactor, ({ holder, body }) => people.endTwoFactor(holder, body.password))
   person(operations.beginPasskey, ({ holder, body }) => beginPasskey(office, holder, body.password))
   person(operations.addPasskey, ({ holder, body }) => addPasskey(office, holder, body))
-  person(operations.removePasskey, ({ holder, path }) => removePasskey(office.db, holder, path['passkeyId'] as string))
+  person(operations.removePasskey, ({ holder, path }) => removePasskey(office.db, holder, path.passkeyId))
 }
 
 export function memberRoutes({ member, office }: ManagementRouter): void {
   member(operations.listMembers, async ({ by }) => ({ items: await listMembers(office.db, by.workspaceId) }))
-  member(operations.changeMember, ({ by, path, body }) =>
-    changeMember(office.db, by, path['userId'] as string, body.role),
-  )
-  member(operations.removeMember, ({ by, path }) => removeMember(office.db, by, path['userId'] as string))
+  member(operations.changeMember, ({ by, path, body }) => changeMember(office.db, by, path.userId, body.role))
+  member(operations.removeMember, ({ by, path }) => removeMember(office.db, by, path.userId))
   member(operations.listInvitations, async ({ by: { workspaceId }, holder }) => {
     const asking = { workspaceId, operator: holder?.operator === true }
     const [items, mail] = await Promise.all([listInvitations(office.db, workspaceId), wayOfNotices(office, asking)])
     return { items, mail }
   })
   member(operations.invite, ({ by, body }) => invite(office, by, body.email, body.role))
-  member(operations.withdrawInvitation, ({ by, path }) =>
-    withdrawInvitation(office.db, by, path['invitationId'] as string),
-  )
+  member(operations.withdrawInvitation, ({ by, path }) => withdrawInvitation(office.db, by, path.invitationId))
 }

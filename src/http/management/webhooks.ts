@@ -24,7 +24,7 @@ export function webhookRoutes({ member, doors }: ManagementRouter): void {
     const page = await webhooks.log(by.workspaceId, after, limit, filter)
     return isRefusal(page) ? page : { events: page.items, ...(page.next !== undefined && { next: page.next }) }
   })
-  member(operations.readWebhookEvent, ({ by, path }) => webhooks.event(by.workspaceId, path['eventId'] as string))
+  member(operations.readWebhookEvent, ({ by, path }) => webhooks.event(by.workspaceId, path.eventId))
   member(operations.catchUpEvents, ({ by, query }) => doors.catchUp(by.workspaceId, query.after, query.limit))
 }
 
