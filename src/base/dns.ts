@@ -83,7 +83,7 @@ export function makeDns(settings: DnsSettings): Dns {
     if (!isAskable(name)) return failure(name, false)
     const leave = await enter()
     try {
-      const answer = await exchange(placeOf(server), { name, type, recursive: own === undefined }, queryMs, signal)
+      const answer = await exchange(serverAt(server), { name, type, recursive: own === undefined }, queryMs, signal)
       return answer === undefined ? failure(name, false) : meaningOf(answer, name, type)
     } finally {
       leave()
@@ -136,7 +136,7 @@ export function makeDns(settings: DnsSettings): Dns {
 /** A new one reads /etc/resolv.conf anew. */
 const systemServers = (): readonly string[] => new Resolver().getServers()
 
-interface Place {
+interface Server {
   readonly address: string
   readonly port: number
 }
@@ -147,7 +147,7 @@ interface Question {
   readonly recursive: boolean
 }
 
-function placeOf(server: string): Place {
+function serverAt(server: string): Server {
   const match = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(server)
   return match === null
     ? { address: server, port: 53 }
@@ -158,7 +158,7 @@ function placeOf(server: string): Place {
 const dockersServer = '127.0.0.11'
 
 function speaksItself(server: string): boolean {
-  const { address } = placeOf(server)
+  const { address } = serverAt(server)
   return isLoopback(address) && address !== dockersServer
 }
 
@@ -177,17 +177,17 @@ const failure = (name: string, answered: boolean): DnsAnswer => ({
 
 /** A whole answer from this server to this question, or nothing. One that knows no EDNS is asked again without (RFC 6891 7). */
 async function exchange(
-  place: Place,
+  server: Server,
   question: Question,
   ms: number,
   signal: AbortSignal,
 ): Promise<packet.DecodedPacket | undefined> {
-  const answer = await exchangeOnce(place, question, 'edns', ms, signal)
-  return knowsNoEdns(answer) ? exchangeOnce(place, question, 'plain', ms, signal) : answer
+  const answer = await exchangeOnce(server, question, 'edns', ms, signal)
+  return knowsNoEdns(answer) ? exchangeOnce(server, question, 'plain', ms, signal) : answer
 }
 
 async function exchangeOnce(
-  place: Place,
+  server: Server,
   { name, type, recursive }: Question,
   way: 'edns' | 'plain',
   ms: number,
@@ -202,9 +202,9 @@ async function exchangeOnce(
     additionals: way === 'edns' ? [edns] : [],
   })
   const read = (bytes: Buffer) => answerTo(bytes, id, name, type)
-  const short = await overUdp(place, question, read, ms, signal)
+  const short = await overUdp(server, question, read, ms, signal)
   if (short?.flag_tc !== true) return short
-  const whole = await overTcp(place, question, read, ms, signal)
+  const whole = await overTcp(server, question, read, ms, signal)
   return whole?.flag_tc === true ? undefined : whole
 }
 
@@ -251,7 +251,7 @@ type Read = (bytes: Buffer) => packet.DecodedPacket | undefined
 
 /** A socket for each question, connected: the kernel gives it a random port and lets only that server in. */
 function overUdp(
-  place: Place,
+  server: Server,
   question: Buffer,
   read: Read,
   ms: number,
@@ -259,7 +259,7 @@ function overUdp(
 ): ReturnType<typeof overTcp> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return resolve(undefined)
-    const socket = createSocket(isIP(place.address) === 6 ? 'udp6' : 'udp4')
+    const socket = createSocket(isIP(server.address) === 6 ? 'udp6' : 'udp4')
     const settle = (answer?: packet.DecodedPacket) => {
       clearTimeout(timer)
       signal.removeEventListener('abort', giveUp)
@@ -280,12 +280,12 @@ function overUdp(
     })
     // Without a callback, which would be called with the error too (no way to an IPv6 server), and `send` throws where nobody catches.
     socket.once('connect', () => socket.send(question))
-    socket.connect(place.port, place.address)
+    socket.connect(server.port, server.address)
   })
 }
 
 function overTcp(
-  place: Place,
+  server: Server,
   question: Buffer,
   read: Read,
   ms: number,
@@ -293,7 +293,7 @@ function overTcp(
 ): Promise<packet.DecodedPacket | undefined> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return resolve(undefined)
-    const socket = connect({ host: place.address, port: place.port })
+    const socket = connect({ host: server.address, port: server.port })
     const settle = (answer?: packet.DecodedPacket) => {
       clearTimeout(timer)
       signal.removeEventListener('abort', giveUp)

@@ -7,7 +7,7 @@ import { makeClaimLoop } from '../base/claim-loop.ts'
 import { repeating } from '../base/repeating.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import { isDatabaseAway } from '../store/database.ts'
-import { claimDue, placeOf, type ClaimAnswer } from '../store/claim.ts'
+import { claimDue, slotsNameOf, type ClaimAnswer } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { routesWaitedFor } from '../store/queue-facts.ts'
 import { claimName, hastenPutOff, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
@@ -137,10 +137,10 @@ export function deliverer(
     // Delivery was stopped while the claim was on its way.
     if (!tools.gate.isOpen()) flight.giveUp.abort()
     flights.set(name, flight)
-    slots.launched(placeOf(claimed), claimed.workspaceId)
+    slots.launched(slotsNameOf(claimed), claimed.workspaceId)
     void attempt(flight).finally(() => {
       flights.delete(name)
-      const opened = slots.landed(placeOf(claimed), claimed.workspaceId, flight.landing)
+      const opened = slots.landed(slotsNameOf(claimed), claimed.workspaceId, flight.landing)
       if (opened || freeSlots() === limits.claimLeast || freeSlots() === limits.claimMany) claims.poke()
       if (flights.size === 0) quiet()
     })
@@ -174,10 +174,10 @@ export function deliverer(
     const surplus = new Map(slots.surplus())
     if (surplus.size === 0) return
     for (const flight of [...flights.values()].toReversed()) {
-      const place = placeOf(flight.claimed)
-      const many = surplus.get(place) ?? 0
+      const name = slotsNameOf(flight.claimed)
+      const many = surplus.get(name) ?? 0
       if (many === 0 || flight.armAsked || flight.gaveWay) continue
-      surplus.set(place, many - 1)
+      surplus.set(name, many - 1)
       giveWay(flight)
     }
   }

@@ -4,7 +4,7 @@ import { limits, type Route } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Sign } from '../mail/dkim.ts'
-import { placeOf } from '../store/claim.ts'
+import { slotsNameOf } from '../store/claim.ts'
 import { isDatabaseAway, type Db } from '../store/database.ts'
 import type { Recorder } from '../store/outbound.ts'
 import type { ArmAnswer } from './arm.ts'
@@ -96,7 +96,7 @@ export function makeJobs(
       ownRoute: claimed.routeSealed !== null,
       // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
       reports: { envelopeId: token, success: route.kind === 'relay' },
-      heading: (provider) => slots.heading(placeOf(claimed), provider),
+      heading: (provider) => slots.heading(slotsNameOf(claimed), provider),
       arm: () => {
         held = undefined
         leave()

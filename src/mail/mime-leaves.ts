@@ -72,7 +72,7 @@ const encodingField = new RegExp(
 interface Sections {
   /** Where they begin, in the order of the text, and how they may be encoded. */
   readonly begun: { readonly start: number; readonly words: Set<Encoding> }[]
-  /** `placeOf` what was decoded. */
+  /** `spanOf` what was decoded. */
   readonly read: Set<string>
 }
 
@@ -111,12 +111,12 @@ function* encodedSections(bytes: Buffer, goOn: () => void): Generator<MimeLeaf, 
       begun.at(-1)?.words.add(word)
       if (!readHere.has(word)) yield* decodedSection(bytes.subarray(start, end), word, goOn)
       readHere.add(word)
-      read.add(placeOf(word, start, end))
+      read.add(spanOf(word, start, end))
       // What looks like a boundary in a mail of one text is none.
       if (match.index >= headerEnd || end === bytes.length || readHere.has(`${word} to the end`)) continue
       yield* decodedSection(bytes.subarray(start), word, goOn)
       readHere.add(`${word} to the end`)
-      read.add(placeOf(word, start, bytes.length))
+      read.add(spanOf(word, start, bytes.length))
     }
   }
   return sections
@@ -128,7 +128,7 @@ function encodingsIn(value: string): ReadonlySet<Encoding> {
   return value.length < encodingValueMax ? words : words.add('base64').add('quoted-printable')
 }
 
-const placeOf = (word: string, start: number, end: number): string => `${word} ${start} ${end}`
+const spanOf = (word: string, start: number, end: number): string => `${word} ${start} ${end}`
 
 /**
  * The same as readers have it that follow the tree. To them a boundary ends a section only where it is open, and is the whole line; only an
@@ -158,8 +158,8 @@ function* encodedEntities(
       for (const word of section.words) readings.push([section.start, word])
     for (const [at, word] of readings) {
       // The line end before a boundary is the boundary's here; above its carriage return is the section's.
-      if (read.has(placeOf(word, at, end)) || read.has(placeOf(word, at, end + 1))) continue
-      read.add(placeOf(word, at, end))
+      if (read.has(spanOf(word, at, end)) || read.has(spanOf(word, at, end + 1))) continue
+      read.add(spanOf(word, at, end))
       yield* decodedSection(bytes.subarray(at, end), word, goOn)
     }
   }

@@ -14,7 +14,7 @@ import { leastId } from './message-id.ts'
  * destinations) are walked too, from where its last walk ended, in the order of the index `outbound_lanes`, so that an old backlog to one
  * destination hides no other. Of what was found the first `most` are claimed, one of every workspace before the second of any, one of
  * every lane before the second of any, and of no destination more than its room. Mail over a workspace's own route goes elsewhere than other mail to
- * that destination, and has a room of its own (`placeOf`). Where several destinations share a ration (what their provider
+ * that destination, and has a room of its own (`slotsNameOf`). Where several destinations share a ration (what their provider
  * takes by its rate), those that have something due share it, one of every workspace before the second of any, in no order that lasts: the
  * oldest backlog would be first for as long as it lasts. A message that may not be sent any more becomes
  * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for; records that
@@ -170,7 +170,7 @@ const rationed = claimBy(
 )
 
 /** What has a room of its own, as rooms and rations name it: a destination, over the way that its mail takes. */
-export const placeOf = ({
+export const slotsNameOf = ({
   destination,
   workspaceId,
   routeSealed,
@@ -193,7 +193,7 @@ export interface ClaimRequest {
   readonly since?: Date | undefined
   /** How many messages at most. */
   readonly most: number
-  /** Free slots by `placeOf`; `roomElse` for those that are not named. */
+  /** Free slots by `slotsNameOf`; `roomElse` for those that are not named. */
   readonly rooms: Readonly<Record<string, number>>
   readonly roomElse: number
   /** Of places that are bounded together: which ration each draws from, and how many that has. Left out: none. */
