@@ -1,6 +1,7 @@
 // A connection to another server, below SMTP's meaning: dialling, TLS, replies as they come, and time limits. Waiting ends with a reply or
 // with a typed trouble, never with a thrown error, but for a lack of our own. Limits run from the start of a wait to its end, so a peer that sends one byte a
 // second gains nothing by it.
+import { constants } from 'node:crypto'
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import { connect as connectTls, createSecureContext, DEFAULT_CIPHERS, DEFAULT_ECDH_CURVE } from 'node:tls'
@@ -230,10 +231,14 @@ export async function dial(target: Target, ms: number, signal?: AbortSignal): Pr
 }
 
 /**
- * Where clear text is the way out, weak TLS is better than none (RFC 7435 3): old keys and protocols of hosts that know no others. Who demands TLS
- * means what deserves the name.
+ * Where clear text is the way out, weak TLS is better than none (RFC 7435 3): old keys and protocols of hosts that know no others, and hosts that know no
+ * secure renegotiation (RFC 5746). Who demands TLS means what deserves the name.
  */
-const anyTls = { minVersion: 'TLSv1', ciphers: `${DEFAULT_CIPHERS}:@SECLEVEL=0` } as const
+const anyTls = {
+  minVersion: 'TLSv1',
+  ciphers: `${DEFAULT_CIPHERS}:@SECLEVEL=0`,
+  secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
+} as const
 const goodTls = { minVersion: 'TLSv1.2' } as const
 
 /**
