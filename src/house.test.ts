@@ -244,6 +244,34 @@ describe('what the documents name is there', () => {
     expect(named.filter((file) => !isExample(file) && !everyFile.some((each) => each.endsWith(`/${file}`)))).toEqual([])
   })
 
+  const pages = globSync(['*.md', 'docs/**/*.md', 'sdk/*.md', 'bench/*.md'], { cwd: root })
+  /** A heading's name in a link, as GitHub and others make it. */
+  const anchorsOf = (page: string): string[] =>
+    [
+      ...textOf(page)
+        .replace(/^```[^]*?^```/gm, '')
+        .matchAll(/^#+ (.*)$/gm),
+    ].map(([, heading = '']) =>
+      heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, '')
+        .replaceAll(' ', '-'),
+    )
+
+  test.each(pages)('%s: the links', (page) => {
+    const links = [
+      ...textOf(page)
+        .replace(/^```[^]*?^```/gm, '')
+        .matchAll(/\]\(([^)\s]+)\)/g),
+    ].map(([, to = '']) => to)
+    const isGood = (to: string): boolean => {
+      const [path = '', anchor] = to.split('#')
+      const target = path === '' ? page : join(page, '..', path)
+      return existsSync(join(root, target)) && (anchor === undefined || anchorsOf(target).includes(anchor))
+    }
+    expect(links.filter((to) => !/^[a-z]+:/.test(to) && !isGood(to))).toEqual([])
+  })
+
   test('ARCHITECTURE.md: the functions of the database are those that this release asks', () => {
     const store = [...code].filter(([file]) => roomOf(file) === 'store').map(([, text]) => text)
     const named = [...textOf('ARCHITECTURE.md').matchAll(/`([a-z_]+_\d+)`/g)].map(([, name]) => name ?? '')
