@@ -26,3 +26,11 @@ test('a feed is made with its secret shown once, listed without it, and removed'
     expect(await posthorn(['feed', 'add', ...args])).toMatchObject({ status: 2, out: '' })
   expect(await answer('feed', 'list')).toHaveLength(1)
 })
+
+test('a feed whose address no provider can reach says so, and what to set', async () => {
+  const told = async (more: NodeJS.ProcessEnv) => (await posthorn(['feed', 'add', 'generic'], more)).out
+  expect(await told({})).toMatch(/Set POSTHORN_PUBLIC_URL, .*in place of http:\/\/localhost:3000\.\n$/)
+  const there = await told({ POSTHORN_PUBLIC_URL: 'https://post.example.org' })
+  expect(there).toMatch(/^url: +https:\/\/post\.example\.org\/feeds\/\S+$/m)
+  expect(there).not.toContain('POSTHORN_PUBLIC_URL')
+})

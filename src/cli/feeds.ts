@@ -37,7 +37,8 @@ export function feedCommands(program: Command, cli: Cli): void {
           return added
         }
         const added = await audited(tools.db, tools, 'feed.added', add, told)
-        cli.show(added, () => facts({ ...added }))
+        const isReached = added.url.startsWith('https:')
+        cli.show(added, () => `${facts({ ...added })}${isReached ? '' : `\n\n${notReached(tools.publicUrl)}`}`)
       }),
     )
   group
@@ -67,6 +68,10 @@ export function feedCommands(program: Command, cli: Cli): void {
       }),
     )
 }
+
+/** Somebody would set it up at the provider as it stands, and hear of nothing ever after. */
+const notReached = (publicUrl: string): string =>
+  `The provider reaches only what is public, over HTTPS. Set POSTHORN_PUBLIC_URL, for the service and where commands run: then that stands in place of ${publicUrl}.`
 
 /** The URL of a feed may carry its secret. */
 function told({ id, provider, workspace }: Feed) {
