@@ -3,6 +3,7 @@
 // history is not here but in PostgreSQL, where customers see it.
 import pino from 'pino'
 import { limits } from '../config.ts'
+import { BoundedMap } from './bounded-map.ts'
 import { lines, wholeOctets } from './log-lines.ts'
 import { escapedJson } from './terminal-controls.ts'
 
@@ -67,13 +68,12 @@ export const silentLog: Log = makeLog('silent')
  * later minute tells how many were not. The metrics count them all.
  */
 function spare(): (alike: string) => { readonly unwritten?: number } | undefined {
-  const minutes = new Map<string, { readonly beganAt: number; many: number }>()
+  const minutes = new BoundedMap<string, { readonly beganAt: number; many: number }>(limits.faultsAlikeMax)
   return (alike) => {
     const now = performance.now()
     const minute = minutes.get(alike)
     if (minute !== undefined && now - minute.beganAt < 60_000)
       return ++minute.many > limits.faultsAlikePerMinuteMax ? undefined : {}
-    if (minutes.size >= limits.faultsAlikeMax) minutes.clear()
     minutes.set(alike, { beganAt: now, many: 1 })
     const unwritten = (minute?.many ?? 0) - limits.faultsAlikePerMinuteMax
     return unwritten > 0 ? { unwritten } : {}

@@ -35,7 +35,7 @@ export function destinationCommands(program: Command, cli: Cli): void {
         command.error('error: give --connections, --messages-per-connection, --rate or --warm-up')
       const { connections, messagesPerConnection, rate: perMinute, warmUp } = wish
       return cli.with(async ({ db, actor }) => {
-        const known = await listDestinationLimits(db, limits.destinationLimitsMax)
+        const known = await listDestinationLimits(db)
         if (known.length === limits.destinationLimitsMax && !known.some((row) => row.name === name))
           throw new Error(`There are ${known.length} destinations already: remove one first.`)
         const changes = {
@@ -59,7 +59,7 @@ export function destinationCommands(program: Command, cli: Cli): void {
     .description('list what was set')
     .action(() =>
       cli.withExisting(async ({ db }) => {
-        const all = await listDestinationLimits(db, limits.destinationLimitsMax)
+        const all = await listDestinationLimits(db)
         cli.show(all, () => destinationTable(all))
       }),
     )

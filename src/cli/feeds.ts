@@ -1,5 +1,6 @@
 // `posthorn feed`: the event feeds of relay providers.
 import { Argument, type Command } from 'commander'
+import { isUuid } from '../base/uuid.ts'
 import { addFeed, listFeeds, removeFeed, type Feed } from '../feeds/feeds.ts'
 import type { Db } from '../store/database.ts'
 import { feedProviders } from '../store/feeds.ts'
@@ -58,7 +59,7 @@ export function feedCommands(program: Command, cli: Cli): void {
     .action((id: string) =>
       cli.withExisting(async (tools) => {
         const remove = async (db: Db) => {
-          const removed = /^[0-9a-f-]{36}$/i.test(id) ? await removeFeed({ ...tools, db }, id) : undefined
+          const removed = isUuid(id) ? await removeFeed({ ...tools, db }, id) : undefined
           if (removed === undefined)
             throw new Mistake(`There is no feed "${id}"; \`posthorn feed list\` shows them all.`)
           return removed

@@ -1,6 +1,7 @@
 // Mail waits for its next try, minutes or hours, because somebody could not be reached: its hosts, a relay, the name servers. When they are there again
 // it goes at once, and the try that found nobody is given back. That they are back is told by other mail that reaches them; name servers are asked a
 // question, and the kernel for a way out, for there may be no other mail. Each node for itself, in memory: what it does not know keeps to the schedule.
+import { BoundedMap } from '../base/bounded-map.ts'
 import { isNoWay } from '../base/way-out.ts'
 import { limits } from '../config.ts'
 import type { Phase } from '../domain/attempt.ts'
@@ -55,7 +56,7 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
   /** Whose place is there again, and from when on. */
   let due: { readonly claim: Claim; readonly from: number }[] = []
   /** How often each was made due like this: it waits twice as long before the next time, since a place may come and go. */
-  const times = new Map<MessageId, number>()
+  const times = new BoundedMap<MessageId, number>(limits.outOfReachKnownMax)
   let known = 0
   const common = [
     { name: nameServers, isThere: () => tools.namesAnswer(), away: false },
@@ -93,7 +94,6 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
   const back = (name: string): void => {
     for (const { claim, since } of take(name)) {
       const before = times.get(claim.id) ?? 0
-      if (times.size >= limits.outOfReachKnownMax) times.clear()
       times.set(claim.id, before + 1)
       due.push({ claim, from: since + (limits.backAgainMs * 2 ** before) / timeScale })
     }

@@ -182,8 +182,7 @@ export function deliverer(
     }
   }
 
-  const readLimits = async (): Promise<void> =>
-    tools.transmitter.configure(await listDestinationLimits(tools.db, limits.destinationLimitsMax))
+  const readLimits = async (): Promise<void> => tools.transmitter.configure(await listDestinationLimits(tools.db))
 
   const lookAtLogins = (): Promise<void> => logins.look((whose) => routesWaitedFor(tools.db, whose))
 

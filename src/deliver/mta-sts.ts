@@ -48,7 +48,7 @@ export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
   const { store, now = () => performance.now() } = settings
   const held = new BoundedMap<string, Held>(limits.stsPoliciesMax)
   /** A fetch that failed is not tried again at once. */
-  const failedUntil = new Map<string, number>()
+  const failedUntil = new BoundedMap<string, number>(limits.stsPoliciesMax)
   const refreshing = new Set<string>()
 
   const hold = (domain: string, found: Held): Held => {
@@ -73,7 +73,6 @@ export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
     const text = await fetchPolicy(dns, domain, settings).catch(() => undefined)
     const policy = text === undefined ? undefined : parseStsPolicy(id, text)
     if (policy === undefined) {
-      if (failedUntil.size >= limits.stsPoliciesMax) failedUntil.clear()
       failedUntil.set(domain, now() + limits.stsFailedMs)
       return undefined
     }

@@ -69,8 +69,8 @@ export function hangsUp({ phase, trouble }: Facts): boolean {
 }
 
 /** Kept beyond the place itself, else everybody who comes together would be one too many, again and again, and nobody have been tried. */
-export function makeBorne(most: number = limits.providersKnownMax) {
-  const known = new BoundedMap<string, Borne>(most)
+export function makeBorne() {
+  const known = new BoundedMap<string, Borne>(limits.providersKnownMax)
   return {
     of: (key: string): Borne => known.get(key) ?? { connections: Infinity, until: 0 },
     noMoreThan: (connections: number, place: Place, ms: number): void => {

@@ -1,5 +1,6 @@
 // The role `deliver`: the workers, the sandbox that they can deliver to, and the housekeeping of the database.
 import { setTimeout as wait } from 'node:timers/promises'
+import { BoundedMap } from '../base/bounded-map.ts'
 import type { Log } from '../base/log.ts'
 import type { Measured } from '../base/metrics.ts'
 import type { Vault } from '../base/secret.ts'
@@ -242,12 +243,11 @@ function reachable(host: string): string {
 
 /** Routes of workspaces, opened once each. */
 function routeOpener(vault: Vault): (workspaceId: string, sealed: Buffer) => Route {
-  const opened = new Map<string, Route>()
+  const opened = new BoundedMap<string, Route>(limits.principalsMax)
   return (workspaceId, sealed) => {
     const name = `${workspaceId} ${sealed.toString('base64')}`
     const known = opened.get(name)
     if (known !== undefined) return known
-    if (opened.size >= limits.principalsMax) opened.clear()
     const route = openRoute(vault, workspaceId, sealed)
     opened.set(name, route)
     return route

@@ -305,7 +305,7 @@ test('what operators set about destinations', async () => {
   })
   await setDestinationLimits(world.db, 'google', { warmUp: true, connections: 0 })
   await setDestinationLimits(world.db, '*', { messagesPerConnection: 9 })
-  expect(await listDestinationLimits(world.db, 10)).toEqual([
+  expect(await listDestinationLimits(world.db)).toEqual([
     { ...nothing, name: '*', messagesPerConnection: 9 },
     { ...nothing, name: 'google', perMinute: 0.5, warmUpDays: 0 },
   ])

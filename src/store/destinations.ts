@@ -1,4 +1,5 @@
 // What operators have set about destinations: limits that every node keeps to.
+import { limits } from '../config.ts'
 import { sql, type Db } from './database.ts'
 
 export interface DestinationLimits {
@@ -28,8 +29,8 @@ const set = sql(
 )
 const remove = sql('remove-destination-limits', 'delete from destination_limits where name = $1 returning name')
 
-export const listDestinationLimits = (db: Db, most: number): Promise<DestinationLimits[]> =>
-  db.rows<DestinationLimits>(all, [most])
+export const listDestinationLimits = (db: Db): Promise<DestinationLimits[]> =>
+  db.rows<DestinationLimits>(all, [limits.destinationLimitsMax])
 
 /** What is undefined stays as it is; 0 takes a limit of one's own away. */
 export interface DestinationChanges {
