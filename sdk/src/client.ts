@@ -177,7 +177,7 @@ export class Posthorn {
 
   async #try(call: Call): Promise<{ body: unknown } | PosthornApiError | PosthornConnectionError> {
     const late = AbortSignal.timeout(timerMs(this.#timeoutMs))
-    let what = 'could not be reached, or its answer broke off'
+    let what: string | undefined
     try {
       const response = await this.#fetch(this.#base + call.path, {
         method: call.body === undefined ? 'GET' : 'POST',
@@ -200,12 +200,20 @@ export class Posthorn {
       return { body }
     } catch (cause) {
       if (late.aborted) what = `did not answer within ${this.#timeoutMs} ms`
+      what ??= `could not be reached, or its answer broke off (${rootOf(cause)})`
       return new PosthornConnectionError(`Posthorn at ${this.#base} ${what}.`, {
         cause,
         idempotencyKey: call.idempotencyKey,
       })
     }
   }
+}
+
+/** `fetch` itself says that it failed, and nothing more: a wrong port, a name that nobody has and HTTPS where none is spoken look alike. */
+function rootOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return rootOf(error.errors[0])
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : rootOf(error.cause)
 }
 
 function either(caller: AbortSignal | undefined, late: AbortSignal): AbortSignal {

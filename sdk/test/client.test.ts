@@ -200,6 +200,21 @@ describe('over a line that breaks', () => {
     line.close()
   })
 
+  test('why nobody was reached stands in the words of the error', async () => {
+    const nobody = createServer().listen(0, '127.0.0.1')
+    await once(nobody, 'listening')
+    const { port } = nobody.address() as AddressInfo
+    nobody.close()
+    await once(nobody, 'close')
+    const said = async (baseUrl: string) => {
+      const client = new Posthorn({ baseUrl, apiKey: shop.key, retriesMax: 0 })
+      return String(await client.status(crypto.randomUUID()).catch((thrown: unknown) => thrown))
+    }
+    expect(await said(`http://127.0.0.1:${port}`)).toMatch(/could not be reached.*ECONNREFUSED/)
+    expect(await said(`http://localhost:${port}`)).toMatch(/could not be reached.*ECONNREFUSED/)
+    expect(await said(service.url.replace('http:', 'https:'))).toMatch(/could not be reached.*(?:SSL|packet|version)/i)
+  })
+
   test('a request that is called off is not repeated', async () => {
     const line = await brokenLine(service.url, ['lose', 'lose', 'lose', 'lose', 'lose'])
     const client = new Posthorn({ baseUrl: line.url, apiKey: shop.key })
