@@ -65,6 +65,30 @@ const bodyOf = (answer: Body | Refusal): Body => {
   return answer
 }
 
+test.each([
+  ['that is large', `Content-Length: ${large.length}`, large, 100],
+  ['in chunks that grows large', chunked, inChunks, 100],
+  ['in small pieces', chunked, Buffer.from('1\r\na\r\n1\r\nb\r\n'), 6],
+])(
+  'a body %s for which the system has no memory is told to come again, and holds no room',
+  async (_, header, bytes, first) => {
+    const room = roomOf(0)
+    const { socket, incoming, outgoing } = await request(header)
+    const alloc = vi.spyOn(Buffer, 'allocUnsafeSlow').mockImplementation(() => {
+      throw Object.assign(new RangeError('Failed to allocate memory'), { code: 'ERR_MEMORY_ALLOCATION_FAILED' })
+    })
+    cleanups.push(() => alloc.mockRestore())
+    socket.write(bytes.subarray(0, first))
+    const answer = readBody(incoming, outgoing, rooms(room), 'w', most)
+    if (header === chunked) {
+      await arrived(incoming, 1)
+      socket.write(bytes.subarray(first))
+    }
+    expect(await answer).toMatchObject({ code: 'service_unavailable' })
+    expect(room.heldBytes).toBe(0)
+  },
+)
+
 test('a body in chunks that grows large is whole, and holds as much room of its owner as it is large', async () => {
   const room = roomOf(0)
   const { socket, incoming, outgoing } = await request(chunked)

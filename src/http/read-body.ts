@@ -2,6 +2,7 @@
 // ones wait, unread, and after a while the answer is 503 (decisions D, attack Q7); small ones count when they do not come at once.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ByteRoom } from '../base/byte-room.ts'
+import { memoryFor } from '../base/nothing-left.ts'
 import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
@@ -102,8 +103,14 @@ export async function readBody(
   const length = declaredLength(incoming)
   const heldBytes = length !== undefined && length > limits.largeRequestBytes ? length : 0
   if (heldBytes > 0 && !(await taken(incoming, rooms.large, owner, heldBytes))) return crowded
+  // A large body goes straight to its place, so that it is never held twice. What is not written to takes no memory.
+  const place = heldBytes > 0 ? memoryFor(heldBytes) : undefined
+  if (heldBytes > 0 && place === undefined) {
+    rooms.large.give(owner, heldBytes)
+    return crowded
+  }
   if (waitsForContinue(incoming)) outgoing.writeContinue()
-  return collect(incoming, rooms, owner, heldBytes, limit)
+  return collect(incoming, rooms, owner, place, limit)
 }
 
 /** Waits for room unless the caller leaves. */
@@ -127,11 +134,13 @@ function collect(
   incoming: IncomingMessage,
   { large, slow, open }: BodyRooms,
   owner: string,
-  takenBytes: number,
+  taking: Buffer | undefined,
   { bytesMax: most, tooLarge }: BodyLimit,
 ): Promise<Body | Refusal> {
+  const takenBytes = taking?.length ?? 0
   if (incoming.destroyed && !incoming.readableEnded) {
     large.give(owner, takenBytes)
+    if (taking !== undefined) release(taking)
     return Promise.resolve(cutShort)
   }
   return new Promise((resolve) => {
@@ -139,8 +148,7 @@ function collect(
     let heldBytes = takenBytes
     /** The first piece of a small body, which mostly is all of it. */
     let whole: Buffer | undefined
-    // A large body goes straight to its place, so that it is never held twice. What is not written to takes no memory.
-    let place = heldBytes > 0 ? Buffer.allocUnsafeSlow(heldBytes) : undefined
+    let place = taking
     let size = 0
     let done = false
     let line: AbortController | undefined
@@ -160,14 +168,22 @@ function collect(
       }
       resolve(answer)
     }
-    /** Into a place of so many bytes: else of as many again as have come, so that a small body holds no more than twice of it. */
-    const move = (bytes = Math.max(size, Math.min(2 * size, length))): Buffer => {
-      const next = Buffer.allocUnsafeSlow(bytes)
+    /**
+     * Into a place of so many bytes: else of as many again as have come, so that a small body holds no more than twice of it. False where there is no
+     * memory for that: it has ended.
+     */
+    const move = (bytes = Math.max(size, Math.min(2 * size, length))): boolean => {
+      const next = memoryFor(bytes)
+      if (next === undefined) {
+        end(crowded)
+        return false
+      }
       const from = place ?? whole
       from?.copy(next)
       if (from !== undefined) release(from)
       whole = undefined
-      return (place = next)
+      place = next
+      return true
     }
     const onData = (chunk: Buffer): void => {
       const at = size
@@ -177,7 +193,7 @@ function collect(
         whole = chunk
       } else {
         // Pieces are never kept as they come: one of a single byte takes a hundred.
-        if (place === undefined || size > place.length) move()
+        if ((place === undefined || size > place.length) && !move()) return
         chunk.copy(place as Buffer, at)
         release(chunk)
       }
@@ -194,9 +210,10 @@ function collect(
         if (done) return got ? large.give(owner, more) : undefined
         if (!got) return end(crowded)
         slow.hold(asSlow, 0)
-        // The untouched rest of it takes no memory.
-        if (heldBytes === 0) move(most)
+        const isFirst = heldBytes === 0
         heldBytes = step
+        // The untouched rest of it takes no memory.
+        if (isFirst && !move(most)) return
         incoming.on('data', onData).resume()
       })
     }
@@ -205,7 +222,7 @@ function collect(
       if (performance.now() > open.until) return end(stopping)
       if (heldBytes === 0) {
         // A piece as it came may keep all that came with it.
-        if (whole !== undefined) move()
+        if (whole !== undefined && !move()) return
         slow.hold(asSlow, place?.length ?? 0)
       } else if (line === undefined && ++seconds % limits.slowRequestSeconds === 0) {
         if (size - seenBytes < limits.slowRequestBytes && large.waiting > 0) return end(tooSlow)

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { ChunkReader, Content, DataReader } from './content.ts'
 import { ContentRoom } from './content-room.ts'
 
@@ -151,6 +151,20 @@ describe('memory', () => {
     expect(room.take(100)).toBe(true)
     // Another owner's share is free: what was given back twice would be room twice.
     expect(room.take(1, 'another')).toBe(false)
+  })
+
+  test('what the system has no memory for has no room, and holds none', () => {
+    const room = new ContentRoom({ bytesMax: plenty })
+    const content = new Content(plenty, room)
+    const alloc = vi.spyOn(Buffer, 'allocUnsafeSlow').mockImplementation(() => {
+      throw Object.assign(new RangeError('Failed to allocate memory'), { code: 'ERR_MEMORY_ALLOCATION_FAILED' })
+    })
+    try {
+      for (let at = 0; at < 3; at++) content.keep(Buffer.alloc(100_000))
+    } finally {
+      alloc.mockRestore()
+    }
+    expect([content.trouble, content.heldBytes, room.take(plenty)]).toEqual(['noRoom', 0, true])
   })
 
   test.each([

@@ -1,6 +1,7 @@
 // A message's content on its way in, from DATA (RFC 5321 4.5.2) or BDAT (RFC 3030): un-stuffed, bounded, and strict. Only
 // CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), while the reader stays in
 // step to the true end. Cutting the input anywhere gives the same result.
+import { memoryFor } from '../base/nothing-left.ts'
 import { limits } from '../config.ts'
 import type { ContentRoom, Holder } from './content-room.ts'
 
@@ -103,7 +104,8 @@ export class Content implements Holder {
   #gather(piece: Buffer, size: number): void {
     let from = 0
     while (from < piece.length) {
-      this.#block ??= Buffer.allocUnsafeSlow(size)
+      this.#block ??= memoryFor(size)
+      if (this.#block === undefined) return this.giveWay()
       const copied = piece.copy(this.#block, this.#blockUsed, from)
       from += copied
       this.#blockUsed += copied

@@ -263,6 +263,15 @@ test.each(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EAGAIN'])(
   },
 )
 
+test('so is one that has no memory for bytes: they came from nobody who did anything wrong', () => {
+  const errors = [
+    Object.assign(new RangeError('Failed to allocate memory'), { code: 'ERR_MEMORY_ALLOCATION_FAILED' }),
+    new RangeError('Array buffer allocation failed'),
+  ]
+  for (const error of errors) expect([surelyAborted(error), isDatabaseAway(error)]).toEqual([false, true])
+  expect(isDatabaseAway(new RangeError('Invalid string length'))).toBe(false)
+})
+
 test('of a pool with shares one workspace does not take all connections, and who waits too long hears what an outage sounds like', async () => {
   const fresh = await freshDatabase()
   const db = openDatabase(fresh.connection, { name: 'test', connectionsMax: 2, shareMax: 1, answerMs: 1_000 })
