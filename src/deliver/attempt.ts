@@ -83,7 +83,9 @@ export function makeAttempts(
       if (error instanceof GivenUp) return handedBack()
       const lacking = isNothingLeft(error)
       // Told in the same words for all, however many there are.
-      const fault = lacking ? new Error('nothing is left here for one more connection', { cause: error }) : error
+      const fault = lacking
+        ? new Error('nothing is left here for one more connection, or mail', { cause: error })
+        : error
       log.fault('attempt', fault, { messageId: claimed.id })
       // Perhaps armed, perhaps past the dot: without the heartbeat the lease runs out, and the reaper goes by the row.
       if (flight.armAsked) return undefined

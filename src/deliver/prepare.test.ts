@@ -1,7 +1,7 @@
 // From the database to the bytes on the wire, read back by a parser that is not ours.
 import { generateKeyPairSync } from 'node:crypto'
 import PostalMime from 'postal-mime'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { dkimVerdicts } from '../../test/world/dkim-verdict.ts'
 import { limits } from '../config.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
@@ -114,6 +114,23 @@ describe('what is prepared', () => {
       needs8bit: false,
     })
     expect(bytesOf(prepared).every((byte) => byte < 0x80)).toBe(true)
+  })
+
+  test('where there is no memory to compose it in, that is no word about the mail: it is put off, and not given up after a few tries', async () => {
+    await addKey()
+    const claimed = await accepted('Guten Tag.\n', [every])
+    const short = Object.assign(new RangeError('Failed to allocate memory'), { code: 'ERR_MEMORY_ALLOCATION_FAILED' })
+    const alloc = vi.spyOn(Buffer, 'allocUnsafe')
+    try {
+      alloc.mockImplementation((size) => {
+        if (size > 512) throw short
+        return Buffer.alloc(size)
+      })
+      await expect(prepare(claimed)).rejects.toBe(short)
+    } finally {
+      alloc.mockRestore()
+    }
+    expect(await prepare(claimed)).toBeDefined()
   })
 
   test('is the same at every attempt, on every node: id, date, boundary, trace and signature', async () => {

@@ -8,6 +8,7 @@ import { readHeaderBlock } from '../mail/header-block.ts'
 import { dkimHeaders, signingKey, type DkimAlgorithm, type Sign, type SigningKey } from '../mail/dkim.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
+import { isNothingLeft } from '../base/nothing-left.ts'
 import { remembered } from '../base/remembered.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { inTurn, turnFor, turns } from '../base/turns.ts'
@@ -214,6 +215,7 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
   try {
     return composeMail(draft)
   } catch (cause) {
+    if (isNothingLeft(cause)) throw cause // no memory for it now
     throw new NotComposable(`message ${claimed.id} cannot be composed`, { cause })
   }
 }
