@@ -2,6 +2,7 @@
 // acceptance. Without an engine there is the built-in check, which says what it is; with POSTHORN_CLAMD every file goes to ClamAV as well.
 // The limits for archives hold either way: ClamAV calls a bomb clean that it has given up on. Policies: docs/decisions/0016 to 0018.
 import { setImmediate } from 'node:timers/promises'
+import { isNothingLeft } from '../base/nothing-left.ts'
 import { Thread, ThreadTrouble } from '../base/thread.ts'
 import { limits, type ClamdAddress } from '../config.ts'
 import { clamdAt, EngineBrokeOff, EngineTrouble, type Clamd, type EngineVersion } from './clamd.ts'
@@ -159,7 +160,8 @@ async function look(
     const findings = await thread.ask(make, scanMs, owner)
     return findings.kind === 'late' ? { kind: 'unavailable', reason: 'the examination took too long' } : findings
   } catch (error) {
-    if (error instanceof ThreadTrouble) return { kind: 'unavailable', reason: error.message }
+    if (error instanceof ThreadTrouble || isNothingLeft(error))
+      return { kind: 'unavailable', reason: (error as Error).message }
     throw error
   }
 }

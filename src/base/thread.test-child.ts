@@ -5,6 +5,7 @@ import { serveThread } from './thread.ts'
 export type TestOrder =
   | { readonly say: string }
   | { readonly fail: string }
+  | { readonly fill: true }
   | { readonly hang: true }
   | { readonly exit: true }
   | { readonly priority: true }
@@ -13,6 +14,7 @@ serveThread((order: TestOrder) => {
   if ('hang' in order) for (;;);
   if ('exit' in order) process.exit(1)
   if ('priority' in order) return { answer: `${getPriority()}`, transfer: [] }
+  if ('fill' in order) throw new RangeError('Array buffer allocation failed')
   if ('fail' in order) throw new Error(order.fail)
   return { answer: order.say, transfer: [] }
 })

@@ -52,6 +52,14 @@ test('one that cannot be started is trouble of this machine, and no word about t
   await Promise.all([trouble(ask({ say: 'one' })), trouble(ask({ say: 'another' }))])
 })
 
+test('where there is no memory for an order the order is not to blame, and the next one is served', async () => {
+  const ask = made()
+  const short = ask({ fill: true })
+  const behind = ask({ say: 'still here' })
+  await trouble(short)
+  expect(await behind).toBe('still here')
+})
+
 test('who waits too long, or comes to too long a queue, is told so at once', async () => {
   const ask = made(1)
   const busy = ask({ hang: true }, 200)

@@ -4,6 +4,7 @@
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, Worker } from 'node:worker_threads'
 import type { Transferable } from 'node:worker_threads'
+import { isNothingLeft } from './nothing-left.ts'
 import { WaitingLine } from './waiting-line.ts'
 
 export interface ThreadOptions {
@@ -32,9 +33,10 @@ interface Waiting<Order, Answer> {
 /** Of texts that die young; by default each thread would come to hold 48 MB. */
 const youngMegabytesMax = 6
 
-type Reply<Answer> = { readonly answer: Answer } | { readonly fault: string }
+/** `lack`: there was no memory for it. */
+type Reply<Answer> = { readonly answer: Answer } | { readonly fault: string } | { readonly lack: string }
 
-/** The thread is late, crowded or broken: nothing is known about what was asked. */
+/** The thread is late, crowded or broken, or there is none, or no memory for it: nothing is known about what was asked. */
 export class ThreadTrouble extends Error {
   override readonly name = 'ThreadTrouble'
 }
@@ -94,6 +96,7 @@ export class Thread<Order, Answer> {
     worker.on('message', (reply: Reply<Answer>) => {
       if (worker !== this.#worker) return // it was given up meanwhile
       if ('answer' in reply) this.#end((current) => current.resolve(reply.answer))
+      else if ('lack' in reply) this.#end((current) => current.reject(new ThreadTrouble(`${name}: ${reply.lack}`)))
       else this.#end((current) => current.reject(new Error(`${name}: ${reply.fault}`)))
     })
     worker.on('error', (error) => this.#broke(worker, `broke: ${error instanceof Error ? error.message : 'error'}`))
@@ -167,7 +170,8 @@ export function serveThread(
       const { answer, transfer } = work(order as never)
       parentPort?.postMessage({ answer } satisfies Reply<unknown>, transfer)
     } catch (error) {
-      parentPort?.postMessage({ fault: error instanceof Error ? (error.stack ?? error.message) : String(error) })
+      const words = error instanceof Error ? (error.stack ?? error.message) : String(error)
+      parentPort?.postMessage((isNothingLeft(error) ? { lack: words } : { fault: words }) satisfies Reply<unknown>)
     }
   })
 }
