@@ -79,7 +79,7 @@ test.each([
     })
     cleanups.push(() => alloc.mockRestore())
     socket.write(bytes.subarray(0, first))
-    const answer = readBody(incoming, outgoing, rooms(room), 'w', most)
+    const answer = readBody(incoming, outgoing, rooms(room), 'w', limit)
     if (header === chunked) {
       await arrived(incoming, 1)
       socket.write(bytes.subarray(first))

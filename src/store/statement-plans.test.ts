@@ -20,7 +20,8 @@ import { makeFold } from './usage.ts'
 import { pageMessages } from './views/message-list.ts'
 import { readLaneReasons } from './views/operations.ts'
 import { readInCommitOrder } from './views/webhook-events.ts'
-import { claimWebhooks, makeWebhookRecorder } from './webhooks.ts'
+import { makeWebhookRecorder } from './webhook-results.ts'
+import { claimWebhooks } from './webhooks.ts'
 import { leastId } from './message-id.ts'
 
 let world: StoreWorld

@@ -8,14 +8,9 @@ import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase } from './database.ts'
 import { changeEndpoint, disableEndpoint, insertEndpoint } from './webhook-endpoints.ts'
-import {
-  claimWebhooks,
-  extendWebhookLeases,
-  makeWebhookRecorder,
-  reapWebhooks,
-  type ClaimedWebhook,
-} from './webhooks.ts'
+import { claimWebhooks, extendWebhookLeases, reapWebhooks, type ClaimedWebhook } from './webhooks.ts'
 import { replayRange } from './webhook-replay.ts'
+import { makeWebhookRecorder } from './webhook-results.ts'
 import type { WebhookLogFilter } from '../domain/webhook.ts'
 import { readInCommitOrder, readWebhookLog, searchWebhookLog } from './views/webhook-events.ts'
 import { leastId } from './message-id.ts'

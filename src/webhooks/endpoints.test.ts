@@ -148,6 +148,13 @@ test('after 120 hours without one success an endpoint is disabled; a success bef
   ).toMatchObject({
     reason: 'no_success',
   })
+  // Its owner is told since when nothing got through, and not only when that was found out.
+  expect(
+    await world.value<boolean>(
+      `select failing_since < app_now() - interval '120 hours' from webhook_endpoints where workspace_id = $1`,
+      [shop.workspaceId],
+    ),
+  ).toBe(true)
   // What still waits for a retry is not posted any more.
   await world.db.run('update webhook_queue set due_at = app_now() where workspace_id = $1', [shop.workspaceId])
   const many = there.received.length

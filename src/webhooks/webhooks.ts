@@ -13,13 +13,12 @@ import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import {
   claimWebhooks,
   extendWebhookLeases,
-  makeWebhookRecorder,
   reapWebhooks,
   webhookClaimName,
   type ClaimedWebhook,
   type WebhookClaimAnswer,
-  type WebhookResult,
 } from '../store/webhooks.ts'
+import { makeWebhookRecorder, type WebhookResult } from '../store/webhook-results.ts'
 import { hastenWebhooks } from '../store/housekeeping.ts'
 import { sendersThere } from '../store/webhook-senders.ts'
 import { leastId } from '../store/message-id.ts'
