@@ -452,9 +452,11 @@ test('whoever delivers vouches on a new session too, where the old one was lost'
   while ([before, null].includes(await world.value<number | null>(vouching))) continue
 })
 
-test('a new connection that leads to a database which has lost commits shuts it at once', async () => {
+test('a new connection that finds all well opens nothing, for the journals come first; one that leads to a database which has lost commits shuts it at once', async () => {
   const own = await lifeIn(await delivered(3))
   const fence = fenceOf(own)
+  await fence.greet(world.db.rows)
+  expect([fence.isOpen(), fence.knowsDatabase(), await reasons()]).toEqual([false, false, []])
   await fence.start()
   await until(fence, () => fence.isOpen())
   await fence.greet(world.db.rows)

@@ -176,6 +176,11 @@ test('what is read is given back when the peer is lost, at RSET, and after the a
   reset.say(`${envelope}BDAT 4\r\ntextRSET\r\n`)
   expect(reset.room.take(100)).toBe(true)
 
+  // Only its end shows that this one is spoiled.
+  const spoiled = open({}, {}, 100)
+  spoiled.say(`${envelope}BDAT 5 LAST\r\ntext\r`)
+  expect([codes(spoiled.heard()).slice(-3), spoiled.room.take(100)]).toEqual(['550', true])
+
   const answered = open({ message: () => promise }, {}, 100)
   answered.say(`${envelope}DATA\r\ntext\r\n.\r\n`)
   answered.session.gone()
