@@ -360,6 +360,28 @@ describe('the second factor', () => {
   })
 })
 
+test('a code that put a second factor in force opens nothing more, and a recovery code is its own person’s', async () => {
+  const hence = new Date(Date.now() + 3600_000)
+  await office.world.setClock(hence.toISOString())
+  const withTwoFactors = async () => {
+    const browser = await office.signedIn('owner', shop.workspaceId)
+    const begun = await browser.ask('POST', '/account/two-factor', { body: { password: browser.login.password } })
+    const totp = new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) })
+    const code = totp.generate({ timestamp: hence.getTime() })
+    const confirm = () => browser.ask('POST', '/account/two-factor/confirm', { body: { code } })
+    const { recoveryCodes } = (await confirm()).json<{ recoveryCodes: string[] }>()
+    const enter = async (given = '') => {
+      const { email, password } = browser.login
+      return (await office.browser().ask('POST', '/session', signIn(email, password, given))).statusCode
+    }
+    return { code, confirm, enter, recoveryCode: recoveryCodes[0] }
+  }
+  const [one, other] = [await withTwoFactors(), await withTwoFactors()]
+  expect((await one.confirm()).json()).toMatchObject({ code: 'conflict' })
+  expect([await one.enter(one.code), await one.enter(other.recoveryCode)]).toEqual([401, 401])
+  expect(await other.enter(other.recoveryCode)).toBe(200)
+})
+
 test('a code is right by the database’s clock, at every node, and a minute beside it wrong', async () => {
   const browser = await office.signedIn('owner', shop.workspaceId)
   const { email, password } = browser.login
