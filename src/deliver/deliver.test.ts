@@ -280,8 +280,10 @@ describe('a message', () => {
       await peerOf({ greeting: slowly('220 slow.test\r\n') }),
     ]
     const service = await started({ timeScale: 1 })
-    for (let n = 0; n <= limits.stalledSlotsMax; n++)
-      await one(await senderOf(ownRelay(silent)), 'ok', { destination: `silent${n}.example` })
+    const toSilent = async (n: number) =>
+      one(await senderOf(ownRelay(silent)), 'ok', { destination: `silent${n}.example` })
+    for (let first = 0; first <= limits.stalledSlotsMax; first += 50)
+      await Promise.all(Array.from({ length: 50 }, (_, n) => toSilent(first + n)))
     const id = await one(await senderOf(ownRelay(slow)), 'ok')
     await becomes(id, 'sent')
     expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
