@@ -1,4 +1,7 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -35,5 +38,32 @@ test('a look at a page finds what a person would miss: words, colours in either 
   } finally {
     await browser.close()
     rmSync(folder, { recursive: true, force: true })
+  }
+})
+
+test('what must never happen in it is noted: a dialog, an error, a request to another origin, a complaint of the policy', async () => {
+  const server = createServer((_, response) =>
+    response
+      .writeHead(200, { 'content-type': 'text/html', 'content-security-policy': "script-src 'nonce-ours'" })
+      .end(
+        `<script nonce="ours">alert('a dialog'); throw new Error('an error')</script><script>0</script><img src="http://other.test/">`,
+      ),
+  ).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const browser = await startBrowser(origin)
+  try {
+    const page = await browser.person()
+    await page.goto(origin)
+    for (const wanted of [
+      /: dialog: a dialog$/,
+      /: error: an error$/,
+      /: request to http:\/\/other\.test\/$/,
+      /Content Security Policy/,
+    ])
+      await expect.poll(() => browser.incidents).toContainEqual(expect.stringMatching(wanted))
+  } finally {
+    await browser.close()
+    server.close()
   }
 })

@@ -1,4 +1,4 @@
-// A person at a browser: Debian's Chromium, and a note of everything that must never happen in it while strangers' words are shown: a dialog, a
+// A person at a browser: Debian's Chromium without windows, and a note of everything that must never happen in it while strangers' words are shown: a dialog, a
 // request to another origin, a complaint of the Content-Security-Policy, an error that nobody caught.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,10 @@ export interface TestBrowser {
 const actionMs = 60_000
 
 export async function startBrowser(origin: string, args: readonly string[] = []): Promise<TestBrowser> {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', ...args] })
+  const browser = await chromium.launch({
+    executablePath: '/usr/bin/chromium-headless-shell',
+    args: ['--no-sandbox', ...args],
+  })
   const incidents: string[] = []
   const contexts: BrowserContext[] = []
   return {
