@@ -3,13 +3,8 @@
 // open.
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { pairs } from './pairs.ts'
+import { pairs, time, uuid } from './values.ts'
 import { deliveryStatuses, processingStatuses } from './words.ts'
-
-const uuid = (description: string) =>
-  Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'] })
-const time = (description: string) =>
-  Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
 
 export const Attachment = Type.Object(
   {

@@ -1,7 +1,7 @@
 // What is posted to a workspace's receiver: specification 2.7 and 6, decisions G.
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { pairs } from './pairs.ts'
+import { pairs } from './values.ts'
 import { DeliveryEvent } from './message.ts'
 import {
   deliveryStatuses,

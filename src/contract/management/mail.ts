@@ -1,6 +1,6 @@
 // Messages as the dashboard shows them: pages, the whole story of one, and sending again what failed, or what nobody can know about.
 import { Type } from 'typebox'
-import { pairs } from '../pairs.ts'
+import { pairs } from '../values.ts'
 import { DeliveryEvent, Message, SendMessageResponse } from '../message.ts'
 import { rateLimits } from '../operation.ts'
 import { deliveryStatuses, processingStatuses, webhookStates } from '../words.ts'

@@ -11,6 +11,9 @@ import {
   type ResponseHeader,
   type Scope,
 } from '../operation.ts'
+import { time, uuid } from '../values.ts'
+
+export { time, uuid }
 
 export interface Managed<
   Body extends TSchema | undefined = TSchema | undefined,
@@ -125,10 +128,6 @@ export type BodyOf<O> = O extends { readonly body: infer B extends TSchema } ? S
 export type QueryOf<O> = O extends { readonly query: infer Q extends TObject } ? Static<Q> : undefined
 export type OkOf<O> = O extends { readonly ok: { readonly schema: infer S extends TSchema } } ? Static<S> : undefined
 
-export const uuid = (description: string) =>
-  Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'] })
-export const time = (description: string) =>
-  Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
 /** Of a key or an SMTP credential. */
 export const termOf = (ends: string) => ({
   createdBy: Type.Optional(

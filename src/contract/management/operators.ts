@@ -1,6 +1,6 @@
 // What operators of the installation decide. Sessions of operators alone: a key belongs to a workspace.
 import { Type } from 'typebox'
-import { pairs } from '../pairs.ts'
+import { pairs } from '../values.ts'
 import { AuditEntry } from './audit.ts'
 import { closed, list, managed, name, oneOf, page, paging, time, uuid } from './managed.ts'
 
