@@ -4,10 +4,11 @@
 import { constants } from 'node:crypto'
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
-import { connect as connectTls, createSecureContext, DEFAULT_CIPHERS, DEFAULT_ECDH_CURVE } from 'node:tls'
+import { connect as connectTls, DEFAULT_CIPHERS } from 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { setMaxListeners } from 'node:events'
 import { afterPoll } from '../base/after-poll.ts'
+import { keyExchanges } from '../base/key-exchanges.ts'
 import { isNothingLeft } from '../base/nothing-left.ts'
 import { limits } from '../config.ts'
 import { satisfiesDane } from './dane-rfc7672.ts'
@@ -240,22 +241,6 @@ const anyTls = {
   secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
 } as const
 const goodTls = { minVersion: 'TLSv1.2' } as const
-
-/**
- * The key exchanges of OpenSSL's choice, but without the key of the one that quantum computers do not break: with it our first word fills more than a
- * packet, and some mail hosts, or what stands before them, never hear such a one. A host that wants it asks for the key, one round later.
- */
-const keyExchanges = known('?X25519MLKEM768:DEFAULT') ?? DEFAULT_ECDH_CURVE
-
-/** An OpenSSL before 3.5 cannot read it, and sends no such key. */
-function known(groups: string): string | undefined {
-  try {
-    createSecureContext({ ecdhCurve: groups })
-    return groups
-  } catch {
-    return undefined
-  }
-}
 
 function encryptSocket(socket: Socket, target: Target): TLSSocket {
   return connectTls({

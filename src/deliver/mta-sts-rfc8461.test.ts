@@ -4,9 +4,10 @@ import { once } from 'node:events'
 import { createServer, type Server, type ServerOptions } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { certificateFor, type Certificate } from '../../test/world/certificates.ts'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { startNarrowWire } from '../../test/world/narrow-wire.ts'
 import { startReceiver, type Receiver } from '../../test/world/receiver-process.ts'
 import { keepStsPolicy, pruneStsPolicies, readStsPolicy } from '../store/sts-policies.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
@@ -145,6 +146,12 @@ function policiesAt(clock = { now: 0 }, more: Partial<StsSettings> = {}) {
 const later = (clock: { now: number }, ms: number) => (clock.now += ms)
 
 describe('a policy', () => {
+  test('is fetched also behind something that lets no hello through which is longer than a packet', async () => {
+    const wire = await startNarrowWire(portOf(world.host))
+    onTestFinished(() => wire.stop())
+    expect(await policiesAt({ now: 0 }, { port: wire.port }).policyFor('sts.test')).toMatchObject({ mode: 'enforce' })
+  })
+
   test('is fetched once, from its well-known place', async () => {
     const sts = policiesAt()
     const found = await Promise.all([sts.policyFor('sts.test'), sts.policyFor('sts.test')])

@@ -6,6 +6,7 @@ import { isIP, type LookupFunction } from 'node:net'
 import { limits } from '../config.ts'
 import { BoundedMap } from '../base/bounded-map.ts'
 import type { Dns } from '../base/dns.ts'
+import { keyExchanges } from '../base/key-exchanges.ts'
 import { currentOwner } from '../base/turns.ts'
 import { parseStsPolicy, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
@@ -133,6 +134,7 @@ async function fetchPolicy(dns: Dns, domain: string, settings: StsSettings): Pro
         agent: false,
         maxHeaderSize: 16 * 1024,
         minVersion: 'TLSv1.2',
+        ecdhCurve: keyExchanges,
         ...(trustedCa !== undefined && { ca: trustedCa }),
       },
       (answer) => {

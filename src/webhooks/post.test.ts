@@ -11,6 +11,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { startNarrowWire } from '../../test/world/narrow-wire.ts'
 import { ok, startWebhookReceiver, status, type WebhookReceiver } from '../../test/world/webhook-receiver.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -455,6 +456,17 @@ describe('TLS', () => {
     expect(await post(at(server.port))).toMatchObject({ trouble: 'tls_failed' }) // nobody vouches for it
     expect(await post(at(other.port), poster({ ca: good.ca }))).toMatchObject({ trouble: 'tls_failed' })
     expect(other.received).toEqual([])
+  })
+
+  test('a receiver behind something that lets no hello through which is longer than a packet is reached', async () => {
+    const good = certificateFor('hook.example')
+    const server = await startWebhookReceiver({ certificate: good })
+    const wire = await startNarrowWire(server.port)
+    ends.push(
+      () => server.stop(),
+      () => wire.stop(),
+    )
+    expect(await post(at(wire.port), poster({ ca: good.ca }))).toMatchObject({ status: 200 })
   })
 
   test('TLS 1.1, HTTP/2 alone, and no TLS at all fail', async () => {

@@ -5,6 +5,7 @@
 import { buildConnector, Pool, type Dispatcher } from 'undici'
 import { isIP, type LookupFunction } from 'node:net'
 import { afterPoll } from '../base/after-poll.ts'
+import { keyExchanges } from '../base/key-exchanges.ts'
 import { translatedV4 } from '../base/private-address.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -158,6 +159,7 @@ function guardedConnector(targets: Targets, ca: string | undefined): buildConnec
     // Node's own 250 ms for one of several addresses is less than the way to the other side of the world: the receiver's good address would be given up, and
     // the next one may be of a family that this machine has no way to.
     autoSelectFamilyAttemptTimeout: limits.webhookAddressMs,
+    ecdhCurve: keyExchanges,
     ...(ca !== undefined && { ca }),
   })
   return (options, callback) => {
