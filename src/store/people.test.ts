@@ -6,8 +6,8 @@ import { saveInvitation } from './invitations.ts'
 import { lockMembers } from './members.ts'
 import { makeRecorder } from './outbound.ts'
 import { insertPasskey } from './passkeys.ts'
-import { insertUser } from './people.ts'
-import { replaceRecoveryCodes, takeRecoveryCode } from './second-factors.ts'
+import { insertUser, userById } from './people.ts'
+import { confirmPendingTotp, replaceRecoveryCodes, setPendingTotp, takeRecoveryCode } from './second-factors.ts'
 import { insertSession, listSessionRows } from './sessions.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
@@ -91,4 +91,14 @@ test('a node that stands still while it changes members of a workspace holds up 
     expect(await recorder.finish({ ...ending, status: 'failed' })).toBe(true)
   })
   expect(await world.value('select recipient_key from suppressions where workspace_id = $1', [shop.workspaceId])).toBe('ann@example.org') // prettier-ignore
+})
+
+test('of two who confirm a second factor at once the later one does not switch it off', async () => {
+  const ada = await person()
+  await setPendingTotp(world.db, ada, Buffer.from('sealed'))
+  expect([await confirmPendingTotp(world.db, ada, 7), await confirmPendingTotp(world.db, ada, 7)]).toEqual([
+    true,
+    false,
+  ])
+  expect((await userById(world.db, ada))?.totp_sealed).toEqual(Buffer.from('sealed'))
 })

@@ -1,6 +1,6 @@
 -- Which of these messages have a row in the queue, or a record, that nobody could lock now: somebody else holds it, perhaps for long. What ends or arms many
 -- messages at once goes on without those. It waits for nothing, and changes nothing; record by record, by name (docs/decisions/0064).
-create function held_1(spaces uuid[], ids uuid[]) returns setof uuid language plpgsql as $$
+create or replace function held_1(spaces uuid[], ids uuid[]) returns setof uuid language plpgsql as $$
 declare
   mine record;
 begin

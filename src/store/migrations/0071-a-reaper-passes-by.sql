@@ -1,7 +1,7 @@
 -- A reaper waits for no record that somebody else holds either (an operator's psql, left open within a transaction): it has waited for one, with all other leases that
 -- ran out in its hands, and so has that of each node. It passes by whose row or record it cannot lock now, and comes back. Record by record, by name
 -- (docs/decisions/0064). As before, but for that; an older release beside us calls `reap_2`.
-create function reap_3(tries_max integer, most integer, armed_too boolean) returns table (id uuid, becomes text) language plpgsql as $$
+create or replace function reap_3(tries_max integer, most integer, armed_too boolean) returns table (id uuid, becomes text) language plpgsql as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := app_now();

@@ -1,7 +1,7 @@
 -- A claim can pass by messages whose records somebody else holds (an operator's psql, left open within a transaction), of which it looks at a thousand in each place. It waited
 -- for them, with all that it had found in its hands, and the next one found the same. As `lock_due_1` and `lock_due_lane_1` where it need not: a claim that was not
 -- held up knows of none. Record by record, by name (docs/decisions/0064); an older release beside us calls those.
-create function lock_due_2(space uuid, since timestamptz, most integer, past_held boolean)
+create or replace function lock_due_2(space uuid, since timestamptz, most integer, past_held boolean)
  returns table (message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamptz, due_at timestamptz, epoch integer, attempts integer, "row" tid)
  language plpgsql rows 10 as $$
 #variable_conflict use_column
@@ -27,7 +27,7 @@ begin
     exit when many >= most;
   end loop;
 end $$;
-create function lock_due_lane_2(space uuid, lane text, since timestamptz, most integer, past_held boolean)
+create or replace function lock_due_lane_2(space uuid, lane text, since timestamptz, most integer, past_held boolean)
  returns table (message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamptz, due_at timestamptz, epoch integer, attempts integer, "row" tid)
  language plpgsql rows 10 as $$
 #variable_conflict use_column
