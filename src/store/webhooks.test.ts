@@ -356,6 +356,29 @@ test('a try whose node was lost counts, and takes no other one with it: eight, a
   expect(await queue(shop)).toEqual([])
 })
 
+// Between two tries lie hours: the time without a success may be over while nothing is tried, and end with one.
+test('an endpoint that has failed for too long is not disabled by a success, also beside a failure', async () => {
+  for (const answers of [[true], [false, true], [true, false]]) {
+    const shop = await customer()
+    const owner = randomUUID()
+    await admit(shop, answers.length)
+    const claimed = await claim(owner)
+    await world.db.run(
+      `update webhook_endpoints set failing_since = app_now() - interval '20 days' where workspace_id = $1`,
+      [shop.workspaceId],
+    )
+    const recorder = recorderOf(owner)
+    await Promise.all(
+      claimed.map((each, at) => recorder.record({ ...each, asked: true, delivered: answers[at] === true })),
+    )
+    expect(
+      await world.db.run('select state, failing_since from webhook_endpoints where workspace_id = $1', [
+        shop.workspaceId,
+      ]),
+    ).toEqual([{ state: 'active', failing_since: null }])
+  }
+})
+
 // Somebody's psql, left open within a transaction, kept the results of everybody's tries from being written, and their leases from being extended.
 test.each(['webhook_queue', 'webhook_endpoints'])(
   'a row of %s that somebody holds keeps nobody else waiting, neither for a result nor for a heartbeat',
