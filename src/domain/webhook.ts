@@ -6,7 +6,8 @@ export type WebhookEventType = EventType | 'webhook.test'
 
 /** What went wrong where no answer came, or none that we read. */
 export const webhookTroubles = {
-  blocked_address: "The name leads to an address that is not public, or to one of this service's own machine.",
+  blocked_address:
+    "The name leads to an address that is not public, or to one of this service's own machine: for local development, POSTHORN_ALLOW_PRIVATE_WEBHOOKS=true has to be set for the service, too.",
   dns_failure: 'The name could not be resolved.',
   connect_failed: 'No connection could be made.',
   tls_failed: 'No TLS session could be made: look at the certificate.',
