@@ -461,6 +461,29 @@ describe('passwords', () => {
     expect(again.statusCode).toBe(200)
   })
 
+  test('of two who come with one reset link at once only one is served, and any new password ends all other links', async () => {
+    const browser = await office.signedIn('owner', shop.workspaceId)
+    const { email, password } = browser.login
+    const link = async () => {
+      const many = office.sent.length
+      await office.browser().ask('POST', '/password-resets', { body: { email } })
+      return tokenOf(await office.mail(many + 1))
+    }
+    const confirm = async (token: string) => {
+      const body = { token, password: 'four new words here' }
+      return (await office.browser().ask('POST', '/password-resets/confirm', { body })).statusCode
+    }
+    const before = await link()
+    const after = 'words that I choose'
+    expect(
+      (await browser.ask('POST', '/account/password', { body: { password, newPassword: after } })).statusCode,
+    ).toBeLessThan(300)
+    expect(await confirm(before)).toBe(401)
+    const [one, other] = [await link(), await link()]
+    expect((await Promise.all([confirm(one), confirm(one)])).toSorted()).toEqual([204, 401])
+    expect(await confirm(other)).toBe(401)
+  })
+
   test('a reset link is worth nothing after an hour', async () => {
     const { email } = await office.login()
     const many = office.sent.length
