@@ -1,9 +1,8 @@
 // What is typed to find something: searches that look while one types, and those that look when they are asked to.
 import { useRouter } from '@tanstack/react-router'
 import { Search } from 'lucide-react'
-import { useEffect, useState } from 'react'
+import { useEffect, useState, type RefObject } from 'react'
 import { worded } from './filters.ts'
-import { useSearchField } from './shortcuts.ts'
 import { Button } from './ui/button.tsx'
 import { TextField } from './ui/field.tsx'
 
@@ -36,12 +35,14 @@ export function useSought(inAddress = ''): readonly [text: string, type: (text: 
   return [text, type]
 }
 
-/** The field of such a search in its form, named `text`, with the button that asks. */
+/** The field of such a search in its form, named `text`, with the button that asks. `field`: of `useSearchField`. */
 export function SearchLine({
+  field,
   text,
   type,
   placeholder,
 }: {
+  readonly field: RefObject<HTMLInputElement | null>
   readonly text: string
   readonly type: (text: string) => void
   readonly placeholder: string
@@ -49,7 +50,7 @@ export function SearchLine({
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3">
       <TextField
-        ref={useSearchField()}
+        ref={field}
         label="Search"
         name="text"
         type="search"

@@ -41,7 +41,7 @@ export function switchTo(on: boolean): void {
 /** `/` was pressed where there is no field for it: the list of messages has one. */
 let searchIsWanted = false
 
-/** The field that `/` goes to, for the page that has it. */
+/** The field that `/` goes to, for the page that has it, and none of its parts: the heading takes the focus before the page does. */
 export function useSearchField(): RefObject<HTMLInputElement | null> {
   const field = useRef<HTMLInputElement>(null)
   useEffect(() => {

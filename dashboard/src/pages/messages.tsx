@@ -7,6 +7,7 @@ import { PagedTable } from '../list.tsx'
 import { isInstant, midnight, narrowed, readFilter, type MessageFilter } from '../filters.ts'
 import { SearchLine, useSought } from '../search.tsx'
 import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
+import { useSearchField } from '../shortcuts.ts'
 import { addressIn, metadataIn, wantedIn } from '../typed.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -115,6 +116,7 @@ export function Messages() {
   // What the route has not validated comes through as it is.
   const filter = readFilter(useSearch({ from: '/inside/messages' }))
   const navigate = useNavigate()
+  const searchField = useSearchField()
   const [text, setText] = useSought(filter.text ?? filter.recipient)
   const [metadata, setMetadata] = useSought(filter.metadata)
   const look = (changes: MessageFilter) =>
@@ -138,7 +140,7 @@ export function Messages() {
           look({ recipient, text, metadata: textIn(form, 'metadata') })
         }}
       >
-        <SearchLine text={text} type={setText} placeholder="Address, subject, any id" />
+        <SearchLine field={searchField} text={text} type={setText} placeholder="Address, subject, any id" />
         <div className="grid items-start gap-3 min-[22rem]:grid-cols-2 sm:grid-cols-3 xl:grid-cols-6">
           <Choice
             label="State"

@@ -9,6 +9,7 @@ import { readSandboxFilter, type SandboxFilter } from '../filters.ts'
 import { SearchLine, useSought } from '../search.tsx'
 import { useWorkspace } from '../session.tsx'
 import type { SandboxMail, SandboxMailParsed } from '../shapes.ts'
+import { useSearchField } from '../shortcuts.ts'
 import { wantedIn } from '../typed.ts'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Form, textIn } from '../ui/field.tsx'
@@ -25,6 +26,7 @@ export function Sandbox() {
   const filter = readSandboxFilter(useSearch({ from: '/inside/sandbox' }))
   const navigate = useNavigate()
   const wanted = filter.messageId ?? filter.text ?? filter.recipient ?? ''
+  const searchField = useSearchField()
   const [text, setText] = useSought(wanted)
   const look = (sought: SandboxFilter) => {
     const [typed = ''] = Object.values(sought) as string[]
@@ -37,7 +39,7 @@ export function Sandbox() {
       about="On the route “sandbox” mail does not leave this machine: it arrives here. The newest 10,000 are kept, up to 2 GB."
     >
       <Form role="search" onSubmit={(form) => look(wantedIn(textIn(form, 'text')))}>
-        <SearchLine text={text} type={setText} placeholder="Address, subject, or id of a message" />
+        <SearchLine field={searchField} text={text} type={setText} placeholder="Address, subject, or id of a message" />
       </Form>
       <Card flush>
         <PagedTable<SandboxMail>
