@@ -5,7 +5,7 @@ import type { MessageId } from '../domain/message.ts'
 import { claimDue } from './claim.ts'
 import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
 import { makeReportRecorder } from './reports.ts'
-import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { sentEnding, storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -68,15 +68,7 @@ const statuses = async () =>
     ])
   ).map(({ status }) => status)
 const all = <T>(value: T): T[] => [value, value, value, value]
-const sent = (claim: Armable): Ending => ({
-  ...claim,
-  workspaceId: sender.workspaceId,
-  status: 'sent',
-  usesTry: true,
-  outcome: 'sent',
-  attempt: { attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code: 250 } },
-  event: { attempt: 1 },
-})
+const sent = (claim: Armable): Ending => sentEnding(sender, claim)
 /** All in one statement: they come in one turn of the event loop. */
 const finishAll = (claims: readonly Armable[], more: Partial<Ending> = {}) =>
   Promise.all(claims.map((claim) => recorder.finish({ ...sent(claim), ...more })))

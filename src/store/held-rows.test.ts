@@ -6,7 +6,7 @@ import { claimDue } from './claim.ts'
 import { expireSome } from './expire.ts'
 import { openDatabase, sqlState, type Db } from './database.ts'
 import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
-import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { sentEnding, storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -49,15 +49,7 @@ async function whileHeld<T>(table: 'messages' | 'outbound', { id }: Armable, wor
   }
 }
 
-const sent = (claim: Armable): Ending => ({
-  ...claim,
-  workspaceId: sender.workspaceId,
-  status: 'sent',
-  usesTry: true,
-  outcome: 'sent',
-  attempt: { attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code: 250 } },
-  event: { attempt: 1 },
-})
+const sent = (claim: Armable): Ending => sentEnding(sender, claim)
 
 /** What became of each: its answer, or the code of the server's refusal. */
 const answers = (asked: readonly Promise<unknown>[]): Promise<unknown[]> =>

@@ -8,7 +8,7 @@ import type { AdmissionRow } from './admit.ts'
 import type { ClaimRequest } from './claim.ts'
 import { openDatabase, type Db } from './database.ts'
 import { makeIds } from './message-id.ts'
-import type { Armable, Mark } from './outbound.ts'
+import type { Armable, Ending, Mark } from './outbound.ts'
 import { leastId } from './message-id.ts'
 
 export interface Limits {
@@ -33,6 +33,17 @@ export const wholeClaim = {
   leaseMs: 60_000,
   owner: '00000000-0000-4000-8000-000000000001',
 } satisfies ClaimRequest
+
+/** Of a claim of his whose mail the next host has taken. */
+export const sentEnding = ({ workspaceId }: Sender, claim: Armable): Ending => ({
+  ...claim,
+  workspaceId,
+  status: 'sent',
+  usesTry: true,
+  outcome: 'sent',
+  attempt: { attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code: 250 } },
+  event: { attempt: 1 },
+})
 
 export interface StoreWorld {
   readonly db: Db
