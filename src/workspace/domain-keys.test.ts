@@ -1,6 +1,6 @@
 // Who waits for whom while DKIM keys are made, and whose an operator's word is. What becomes of domains is tested over HTTP (http/domains.test.ts) and with their checks.
 import { randomBytes } from 'node:crypto'
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { makeVault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
@@ -9,6 +9,8 @@ import { addDomain } from './domains.ts'
 import { listDomains } from './workspace.ts'
 
 test('keys are made one at a time, by turns: who wants many holds up nobody who wants one', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) // on a busy machine all of them take longer than one waits
+  onTestFinished(() => void vi.useRealTimers())
   const vault = makeVault(randomBytes(32).toString('base64'))
   const made: string[] = []
   const seal = vault.seal.bind(vault)
