@@ -302,7 +302,8 @@ describe('guesses at several nodes', () => {
     const now = Date.now()
     await office.world.setClock(new Date(now).toISOString())
     const nodes = [node(), node(), node()]
-    const many = limits.accountGuessesMax + 2
+    // As many as are looked at even where one of them is seen behind all others, as over a slow connection.
+    const many = limits.accountGuessesMax + 1
     const answers = await Promise.all(
       Array.from({ length: many }, (_, n) => guess(nodes[n % nodes.length] as (typeof nodes)[0], email)),
     )
