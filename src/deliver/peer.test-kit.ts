@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { TLSSocket, type SecureContextOptions } from 'node:tls'
 import type { EmailAddress } from '../mail/address.ts'
 import type { ArmAnswer } from './arm.ts'
@@ -167,7 +168,7 @@ export function encrypt(socket: Socket, peer: Peer, how: SecureContextOptions = 
 
 /** Resolves once `ready` is true, looked at whenever the event loop comes around; the test's own time limit ends it. */
 export async function until(ready: () => boolean): Promise<void> {
-  while (!ready()) await new Promise((resolve) => setTimeout(resolve, 1))
+  while (!ready()) await setTimeout(1)
 }
 
 export function targetOf(

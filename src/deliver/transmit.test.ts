@@ -1,7 +1,7 @@
 // The whole way from a job to its facts, over real sockets and a real name server.
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import type { DnsServer } from '../../test/world/dns-server.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
@@ -35,15 +35,21 @@ beforeAll(async () => {
 })
 afterAll(() => dns.stop())
 
+/** Where somebody says nothing on purpose, this is over at once instead. */
+const overAtOnce = (ms: number) => void vi.advanceTimersByTime(ms)
+/** Lets the time stand still for a test in which something is to be late. */
+const standStill = () => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+
 const ends: (() => Promise<void>)[] = []
 afterEach(async () => {
+  vi.useRealTimers()
   for (const end of ends.splice(0)) await end()
 })
 
 async function transmitterOf(more: Partial<TransmitterSettings> = {}): Promise<Transmitter> {
   const transmitter = makeTransmitter({
     hostname: 'out.sender.test',
-    timeoutScale: 200,
+    timeoutScale: 1, // so that a busy machine is never late
     mxPort: 25,
     sandboxPort: () => 9,
     dnsServers: [dns.address],
@@ -172,7 +178,6 @@ test('a workspace whose recipients’ name servers say nothing does not hold up 
 test('a workspace’s own relay has a line of its own, also where others have the same one: mail that it holds up delays that workspace alone', async () => {
   const peer = await peerOf((connection) => (connection === 1 ? { EHLO: withoutPipelining, RCPT: silence } : {}))
   const transmitter = await transmitterOf({
-    timeoutScale: 1,
     pool: { stopMs: 50, perDestinationMax: 1, lineMs: 2_000 },
   })
   const route = parseRoute(`smtp://127.0.0.1:${peer.port}`)
@@ -188,6 +193,7 @@ test('a workspace’s own relay has a line of its own, also where others have th
 test.runIf(process.platform === 'linux')(
   'an address that takes the connection and does not greet is tried behind the others for a while, as one out of reach is',
   async () => {
+    standStill()
     const peer = await peerOf()
     const sockets: Socket[] = []
     const halfDead = createServer((socket) => void sockets.push(socket)).listen(peer.port, '127.0.0.2')
@@ -200,13 +206,16 @@ test.runIf(process.platform === 'linux')(
     dns.zone['h0.half.test'] = { a: ['127.0.0.2'] }
     dns.zone['h1.half.test'] = { a: ['127.0.0.1'] }
     const transmitter = await transmitterOf({ mxPort: peer.port })
-    const hosts = async () => {
-      const mail = mailOf({ recipient: addressOf('someone@half.test') })
+    const hosts = async (heard = () => undefined) => {
+      const mail = mailOf({ recipient: addressOf('someone@half.test'), heard })
       const result = await send(transmitter, mail, { kind: 'mx' })
       expect(kind(result)).toBe('accepted')
       return result.attemptsOnHosts.map((facts) => facts.peer?.host)
     }
-    expect(await hosts()).toEqual(['h0.half.test', 'h1.half.test'])
+    // What is heard first is that there is a connection: the wait for its greeting begins.
+    let steps = 0
+    const heard = () => void (++steps === 1 && setImmediate(() => overAtOnce(limits.smtpCommandMs)))
+    expect(await hosts(heard)).toEqual(['h0.half.test', 'h1.half.test'])
     expect(await hosts()).toEqual(['h1.half.test'])
     expect(sockets).toHaveLength(1)
   },
@@ -263,10 +272,11 @@ describe('several hosts', () => {
   test.each([
     ['4yz', '450 4.7.1 later\r\n', 'retry eod_4xx'],
     ['5yz', '550 no\r\n', 'failed eod_5xx'],
-    ['silence', silence, 'unknown eod_timeout'],
+    ['silence', () => overAtOnce(limits.smtpEodMs), 'unknown eod_timeout'],
     ['a close', close, 'unknown eod_closed'],
     ['garbage', '250-x\r\n550 y\r\n', 'unknown eod_malformed'],
   ] as [string, Act, string][])('after the dot, %s: never another host (34)', async (_, dot, meaning) => {
+    standStill()
     const { peer, result, mail } = await overHosts([{ dot }, {}])
     expect(kind(result)).toBe(meaning)
     expect(result).toMatchObject({ dotWritten: true, needsDisarm: false })
@@ -352,10 +362,11 @@ describe('kept connections', () => {
   test.each([
     ['closes', (socket) => void socket.destroy()],
     ['says 421 and closes', (socket) => void socket.end('421 4.4.2 too long\r\n')],
-    ['says nothing', () => undefined],
+    ['says nothing', () => overAtOnce(limits.smtpCommandMs)],
   ] as [string, Exclude<Act, string>][])(
     'a server that %s at the second MAIL: once more on a fresh connection',
     async (_, act) => {
+      standStill()
       const peer = await peerOf()
       const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
       expect(kind(await send(transmitter))).toBe('accepted')
@@ -475,7 +486,6 @@ test('whoever asks for less while others wait in line has asked them, too: they 
   dns.zone['h0.busy.test'] = { a: ['127.0.0.1'] }
   const transmitter = await transmitterOf({
     mxPort: peer.port,
-    timeoutScale: 1,
     pool: { stopMs: 50, perDestinationMax: 2 },
   })
   const mail = () => mailOf({ recipient: addressOf('someone@busy.test') })
@@ -499,7 +509,6 @@ test('whoever asks for less of one workspace while others wait in line has asked
   dns.zone['h0.line.test'] = { a: ['127.0.0.1'] }
   const transmitter = await transmitterOf({
     mxPort: peer.port,
-    timeoutScale: 1,
     pool: { stopMs: 50, perDestinationMax: 2 },
   })
   const of = (workspaceId: string) =>
@@ -540,7 +549,7 @@ test('a host that bears one connection of ours is written to over one: whom it g
   })
   dns.zone['one.test'] = { mx: [{ preference: 0, exchange: 'h0.one.test' }] }
   dns.zone['h0.one.test'] = { a: ['127.0.0.1'] }
-  const transmitter = await transmitterOf({ mxPort: peer.port, timeoutScale: 1 })
+  const transmitter = await transmitterOf({ mxPort: peer.port })
   const wave = async (): Promise<readonly TransmitResult[]> => {
     await until(() => transmitter.roomOf('one.test') > 0)
     const mail = () => mailOf({ recipient: addressOf('someone@one.test') })
@@ -573,7 +582,7 @@ describe('beside another connection of ours to the same place', () => {
     )
     dns.zone['two.test'] = { mx: hosts.map((_, at) => ({ preference: at, exchange: `h${at}.two.test` })) }
     for (const at of hosts.keys()) dns.zone[`h${at}.two.test`] = { a: ['127.0.0.1'] }
-    const transmitter = await transmitterOf({ mxPort: peer.port, timeoutScale: 1 })
+    const transmitter = await transmitterOf({ mxPort: peer.port })
     const mail = () => mailOf({ recipient: addressOf('someone@two.test') })
     void send(transmitter, mail(), { kind: 'mx' })
     await until(() => isHeld)
@@ -607,7 +616,7 @@ test('what a host has said of a mail counts, also where the line for the next on
   dns.zone['long.test'] = { mx: [0, 1].map((at) => ({ preference: at, exchange: `h${at}.long.test` })) }
   for (const at of [0, 1]) dns.zone[`h${at}.long.test`] = { a: ['127.0.0.1'] }
   const pool = { stopMs: 50, perDestinationMax: 1, lineMs: 300 }
-  const transmitter = await transmitterOf({ mxPort: peer.port, timeoutScale: 1, pool })
+  const transmitter = await transmitterOf({ mxPort: peer.port, pool })
   const mail = () => mailOf({ recipient: addressOf('someone@long.test') })
   const first = send(transmitter, mail(), { kind: 'mx' })
   await until(() => asked.length === 1)
@@ -633,7 +642,7 @@ test('a host that hangs up on the fourth connection is written to over three: no
   })
   dns.zone['three.test'] = { mx: [{ preference: 0, exchange: 'h0.three.test' }] }
   dns.zone['h0.three.test'] = { a: ['127.0.0.1'] }
-  const transmitter = await transmitterOf({ mxPort: peer.port, timeoutScale: 1 })
+  const transmitter = await transmitterOf({ mxPort: peer.port })
   const wave = () => {
     const mail = () => mailOf({ recipient: addressOf('someone@three.test') })
     return Promise.all(Array.from({ length: 60 }, () => send(transmitter, mail(), { kind: 'mx' })))
@@ -668,7 +677,6 @@ test('a host that is busy with others for as long as one waits is left for later
   const peer = await peerOf({ MAIL: (socket) => void held.push(socket), EHLO: withoutPipelining })
   const transmitter = await transmitterOf({
     sandboxPort: () => peer.port,
-    timeoutScale: 1,
     pool: { stopMs: 50, perDestinationMax: 1, lineMs: 30 },
   })
   const headings: string[] = []
@@ -690,7 +698,7 @@ test('a host that is busy with others for as long as one waits is left for later
 test('more connections that an operator allows are made at once, for who waits in line already', async () => {
   const peer = await peerOf((connection) => (connection === 1 ? { greeting: silence } : {}))
   const route = parseRoute(`smtp://127.0.0.1:${peer.port}`)
-  const transmitter = await transmitterOf({ timeoutScale: 1 })
+  const transmitter = await transmitterOf()
   const allow = (connections: number) =>
     transmitter.configure([{ name: '*', connections, messagesPerConnection: null, perMinute: null, warmUpDays: null }])
   allow(1)
@@ -814,7 +822,7 @@ survivesItsLife(
   async () => {
     const made = makeTransmitter({
       hostname: 'out.sender.test',
-      timeoutScale: 200,
+      timeoutScale: 1,
       mxPort: 25,
       sandboxPort: () => life.port,
       dnsServers: [],
