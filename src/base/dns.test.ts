@@ -55,6 +55,25 @@ test('a server that refuses both ways has failed, and is not asked for ever', as
   expect(asked).toBe(2)
 })
 
+test('what was answered while this process stood still is heard, though its time is over by then', async () => {
+  const queryMs = 50
+  const server = createSocket('udp4').bind(0, '127.0.0.1')
+  sockets.push(server)
+  await once(server, 'listening')
+  const answers = [{ type: 'A', name: 'example.org', ttl: 60, data: '192.0.2.1' }] as const
+  server.on('message', (bytes, from) => {
+    const { id = 0, questions = [] } = packet.decode(bytes)
+    server.send(
+      packet.encode({ type: 'response', id, questions, answers: [...answers] }),
+      from.port,
+      from.address,
+      () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * queryMs),
+    )
+  })
+  const dns = makeDns({ servers: [`127.0.0.1:${server.address().port}`], queryMs, tries: 1 })
+  expect(await dns.ask('example.org', 'A')).toMatchObject({ kind: 'found' })
+})
+
 test('what an answer says of other names does not count', async () => {
   const server = await resolverThat(({ id = 0, questions = [] }) =>
     packet.encode({

@@ -8,6 +8,7 @@ import { Resolver } from 'node:dns'
 import { connect, isIP } from 'node:net'
 import packet from 'dns-packet'
 import { limits } from '../config.ts'
+import { afterPoll } from './after-poll.ts'
 import { isNothingLeft } from './nothing-left.ts'
 import { isLoopback } from './private-address.ts'
 import { remembered } from './remembered.ts'
@@ -260,7 +261,10 @@ function overUdp(
   return new Promise((resolve, reject) => {
     if (signal.aborted) return resolve(undefined)
     const socket = createSocket(isIP(server.address) === 6 ? 'udp6' : 'udp4')
+    let over = false
     const settle = (answer?: packet.DecodedPacket) => {
+      if (over) return
+      over = true
       clearTimeout(timer)
       signal.removeEventListener('abort', giveUp)
       socket.removeAllListeners().on('error', () => undefined)
@@ -268,7 +272,7 @@ function overUdp(
       resolve(answer)
     }
     const giveUp = () => settle()
-    const timer = setTimeout(giveUp, ms)
+    const timer = setTimeout(() => void afterPoll().then(giveUp), ms)
     signal.addEventListener('abort', giveUp)
     const failed = (error: Error) => {
       if (isNothingLeft(error)) reject(error)
@@ -301,7 +305,7 @@ function overTcp(
       resolve(answer)
     }
     const giveUp = () => settle()
-    const timer = setTimeout(giveUp, ms)
+    const timer = setTimeout(() => void afterPoll().then(giveUp), ms)
     signal.addEventListener('abort', giveUp)
     let bytes = Buffer.alloc(0)
     const length = Buffer.alloc(2)
