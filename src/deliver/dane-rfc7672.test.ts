@@ -145,7 +145,7 @@ describe('a signed zone', () => {
   async function send(domain: string, to: Peer, more: Partial<TransmitterSettings> = {}): Promise<TransmitResult> {
     const transmitter = makeTransmitter({
       hostname: 'out.test',
-      timeoutScale: 20,
+      timeoutScale: 1,
       mxPort: to.port,
       sandboxPort: () => 9,
       dnsServers: [dns.address],

@@ -8,7 +8,7 @@ import { outcomeOf } from './outcome.ts'
 import { mailOf, startPeer, targetOf, withStartTls, type Act, type Peer } from './peer.test-kit.ts'
 
 const { key, cert } = certificateFor('mx.posthorn.test')
-const manner = { hostname: 'out.sender.test', timeoutScale: 200 }
+const manner = { hostname: 'out.sender.test', timeoutScale: 1 }
 
 const counted = (bytes: Buffer, size: 1 | 2 | 3): Buffer => {
   const length = Buffer.alloc(size)

@@ -20,7 +20,7 @@ async function peerOf(...script: Parameters<typeof startPeer>): Promise<Peer> {
   return peer
 }
 async function poolOf(settings: Partial<PoolSettings> = {}): Promise<Pool> {
-  const pool = new Pool({ hostname: 'out.sender.test', timeoutScale: 200, stopMs: 50, ...settings })
+  const pool = new Pool({ hostname: 'out.sender.test', timeoutScale: 1, stopMs: 50, ...settings })
   await pool.service.start()
   ends.unshift(() => pool.service.stop())
   return pool
@@ -179,7 +179,7 @@ describe('a provider', () => {
 })
 
 test('what one workspace may have in flight, at as many hosts that say nothing, leaves connections for the others', async () => {
-  const [silent, peer, pool] = [await peerOf({ greeting: silence }), await peerOf(), await poolOf({ timeoutScale: 1 })]
+  const [silent, peer, pool] = [await peerOf({ greeting: silence }), await peerOf(), await poolOf()]
   const waiting = Array.from({ length: limits.workspaceSlotsMax }, (_, at) =>
     pool.take(targetOf(silent, 'clear', { key: `key ${at}`, provider: `provider ${at}` }), []),
   )
@@ -360,7 +360,7 @@ describe('stop', () => {
   })
 
   test('cuts what takes too long: after the dot nobody knows', async () => {
-    const [peer, pool] = [await peerOf({ dot: silence }), await poolOf({ timeoutScale: 1, stopMs: 20 })]
+    const [peer, pool] = [await peerOf({ dot: silence }), await poolOf({ stopMs: 20 })]
     const lease = await take(pool, peer)
     const sending = lease.conversation.send(mailOf(), []).then((end) => (lease.release(end.reusable), end))
     await until(() => peer.dots === 1)
@@ -371,7 +371,7 @@ describe('stop', () => {
   test('gives up connections that are only being opened, and whoever waits', async () => {
     const [peer, pool] = [
       await peerOf({ greeting: silence }),
-      await poolOf({ timeoutScale: 1, stopMs: 60_000, perDestinationMax: 1 }),
+      await poolOf({ stopMs: 60_000, perDestinationMax: 1 }),
     ]
     const takes = [pool.take(targetOf(peer, 'clear'), []), pool.take(targetOf(peer, 'clear'), [])]
     await until(() => peer.connections === 1)
@@ -385,7 +385,7 @@ const pools = new WeakMap<object, Pool>()
 survivesItsLife(
   'connections',
   async () => {
-    const pool = new Pool({ hostname: 'out.sender.test', timeoutScale: 200 })
+    const pool = new Pool({ hostname: 'out.sender.test', timeoutScale: 1 })
     pools.set(pool.service, pool)
     return pool.service
   },
