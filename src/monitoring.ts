@@ -49,8 +49,8 @@ export async function serveMonitoring({
     }),
     '/healthz': () => Promise.resolve(json(200, { status: 'ok' })),
     '/readyz': async () => {
-      const { ready, detail } = await readiness()
-      return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not_ready', detail })
+      const { ready, ...told } = await readiness()
+      return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not_ready', ...told })
     },
   }
   const server: Server = createServer((request, response) => {

@@ -39,7 +39,7 @@ test('a crowd that asks at once is one question, and whoever comes behind its an
 test('what stops delivery on this node alone is said beside what stops it everywhere, and mail is accepted all the same', async () => {
   await world.db.run('delete from delivery_stops')
   const ready = watchReadiness(world.db, () => Promise.resolve({ answers: true, ownStop: 'mark' as const }))
-  const said = (delivery: string) => ({ ready: true, detail: { database: 'reachable', delivery } })
+  const said = (delivery: string) => ({ ready: true, detail: { database: 'reachable', delivery }, nodeStop: 'mark' })
   expect(await ready()).toEqual(said('stopped (node: the disk of this node does not take its mark)'))
   await world.db.run(`insert into delivery_stops (kind, reason) values ('drain', 'operator')`)
   const both = 'stopped (drain: operator, node: the disk of this node does not take its mark)'

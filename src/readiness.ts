@@ -1,7 +1,7 @@
 // Whether a node can do its work (operating contract, /readyz): its database answers and takes writes, its delivery process answers.
 import { remembered } from './base/remembered.ts'
 import { limits } from './config.ts'
-import { ownStops, silentDelivery } from './domain/delivery-stop.ts'
+import { ownStops, silentDelivery, type NodeStop } from './domain/delivery-stop.ts'
 import type { DeliveryState } from './roles/role.ts'
 import { awayInShort } from './store/database-away.ts'
 import { answeredWithin, type Db } from './store/database.ts'
@@ -11,6 +11,8 @@ import { whyNothingIsWritten } from './store/server-facts.ts'
 export interface Readiness {
   readonly ready: boolean
   readonly detail: Readonly<Record<string, string>>
+  /** Why this node alone delivers nothing, whatever stops all of them. */
+  readonly nodeStop?: NodeStop
 }
 
 /**
@@ -25,10 +27,12 @@ async function readinessOf(db: Db, deliveryState: () => Promise<DeliveryState>):
   const [known, { answers, ownStop }] = await Promise.all([databaseState(db), deliveryState()])
   const own = ownStop === undefined ? [] : [`node: ${ownStops[ownStop]}`]
   const delivery = answers ? known.stops && sentenceOf([...known.stops, ...own]) : silentDelivery
+  const nodeStop = answers ? ownStop : 'silent'
   // Acceptance goes on while delivery is stopped: mail is kept, and waits.
   return {
     ready: known.ready && answers,
     detail: { database: known.database, ...(delivery !== undefined && { delivery }) },
+    ...(nodeStop !== undefined && { nodeStop }),
   }
 }
 

@@ -16,6 +16,7 @@ import { limits, readSettings, type Settings } from '../config.ts'
 import { providerOf } from '../deliver/deliver.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { insertKey, revokeKeyRow } from '../store/api-keys.ts'
+import { watchReadiness } from '../readiness.ts'
 import { setDrain } from '../store/fence.ts'
 import { noteFirstSecrets } from '../store/first-secrets.ts'
 import { noteBackup } from '../store/last-backup.ts'
@@ -234,26 +235,30 @@ test('a database that cannot be reached is one finding, and the others are still
 
 describe('what the node on this machine says of itself', () => {
   test.each([
-    [
-      'stopped (node: the disk of this node does not take its mark)',
-      'fail',
-      /sends nothing.*take its mark in .*Make room/,
-    ],
-    ['stopped (node: this node could not compare itself with the database yet)', 'fail', /sends nothing.*what=fence/],
-    ['its process does not answer', 'fail', /delivery process .* does not answer/],
-    ['not stopped', 'ok', /Nothing stops it/],
-    [undefined, 'ok', /Nothing stops it/],
-  ])('delivery: %s', async (delivery, status, words) => {
-    const node = createHttpServer((request, response) =>
-      response.end(
-        request.url === '/readyz' && delivery !== undefined ? JSON.stringify({ detail: { delivery } }) : '<>',
-      ),
-    )
+    ['its disk does not take its mark', { ownStop: 'mark' }, 'fail', /sends nothing.*take its mark in .*Make room/],
+    ['it could not compare itself', { ownStop: 'look' }, 'fail', /sends nothing.*what=fence/],
+    ['its delivery process is silent', { answers: false }, 'fail', /delivery process .* does not answer/],
+    ['nothing', {}, 'ok', /Nothing stops it/],
+  ] as const)('%s', async (_, state, status, words) => {
+    const readiness = watchReadiness(world.db, () => Promise.resolve({ answers: true, ...state }))
+    const node = createHttpServer((request, response) => {
+      if (request.url !== '/readyz') return void response.end('<>')
+      void readiness().then((told) => response.end(JSON.stringify(told)))
+    })
     await once(node.listen(0, '127.0.0.1'), 'listening')
     const { port } = node.address() as AddressInfo
     const checks = await found({ settings: settings({ POSTHORN_METRICS_PORT: String(port) }) })
     node.close()
     expect(checks.delivery).toMatchObject({ status, detail: expect.stringMatching(words) as string })
+  })
+
+  test('somebody else listens there', async () => {
+    const other = createHttpServer((_, response) => response.end('<>'))
+    await once(other.listen(0, '127.0.0.1'), 'listening')
+    const { port } = other.address() as AddressInfo
+    const checks = await found({ settings: settings({ POSTHORN_METRICS_PORT: String(port) }) })
+    other.close()
+    expect(checks.delivery).toMatchObject({ status: 'ok' })
   })
 })
 

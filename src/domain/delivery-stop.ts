@@ -18,7 +18,9 @@ export const ownStops = {
   look: 'this node could not compare itself with the database yet',
 } as const
 export type OwnStop = keyof typeof ownStops
-/** What `/readyz` says then of delivery. */
+/** What `/readyz` says in `nodeStop`, for programs; its sentences are for people. */
+export type NodeStop = OwnStop | 'silent'
+/** What `/readyz` says of delivery while its process is silent. */
 export const silentDelivery = 'its process does not answer'
 
 /** A sentence without its end. Undefined for what operators have stopped themselves. */

@@ -6,6 +6,7 @@ import type { Log } from '../base/log.ts'
 import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import type { ErrorBody } from '../contract/error.ts'
+import type { NodeStop } from '../domain/delivery-stop.ts'
 import type { DeliveryEventRecord, MessageId, WorkspaceId } from '../domain/message.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
@@ -73,7 +74,11 @@ export interface HttpDoors {
   ): Promise<{ readonly events: readonly object[]; readonly next: string; readonly more: boolean } | Refusal>
   /** Takes what relay providers post; left out where feeds are not received. */
   readonly feed?: Feeds
-  ready(): Promise<{ readonly ready: boolean; readonly detail: Readonly<Record<string, string>> }>
+  ready(): Promise<{
+    readonly ready: boolean
+    readonly detail: Readonly<Record<string, string>>
+    readonly nodeStop?: NodeStop
+  }>
 }
 
 export interface HttpMetrics {

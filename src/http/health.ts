@@ -7,7 +7,7 @@ import type { Face } from './face.ts'
 export function healthRoutes(app: FastifyInstance, face: Face): void {
   app.get('/healthz', (_request, reply) => reply.header('content-type', jsonType).send('{"status":"ok"}'))
   app.get('/readyz', async (_request, reply) => {
-    const { ready, detail } = await face.doors.ready()
-    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not_ready', detail })
+    const { ready, ...told } = await face.doors.ready()
+    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not_ready', ...told })
   })
 }

@@ -196,4 +196,9 @@ describe('health', () => {
     const response = await app.inject('/readyz')
     expect([response.statusCode, response.json()]).toEqual([503, { status: 'not_ready', detail: { database: 'away' } }])
   })
+  test('what stops this node alone is said in a word for programs, too', async () => {
+    const detail = { database: 'ok', delivery: 'stopped' }
+    const { app } = appWith({ ready: () => Promise.resolve({ ready: true, detail, nodeStop: 'mark' }) })
+    expect((await app.inject('/readyz')).json()).toEqual({ status: 'ready', detail, nodeStop: 'mark' })
+  })
 })
