@@ -60,6 +60,11 @@ const waysOut: readonly (readonly [RegExp, string, string?])[] = [
     '3D000',
   ],
   [
+    /^(?:unrecognized configuration parameter|invalid value for parameter|parameter ".*" cannot be |permission denied to set parameter|invalid command-line argument)/,
+    'PostgreSQL is there, and does not take a setting that it is asked for; look at options= in DATABASE_URL.',
+    '42704',
+  ],
+  [
     /^permission denied for database/,
     'let the user in (grant connect on database), or name another user in DATABASE_URL.',
     '42501',

@@ -33,6 +33,10 @@ test.each([
     /"none" does not exist: .* make the database/,
   ],
   ['TLS without TLS', (url: URL) => (url.search += '&sslmode=require'), /does not support SSL.*: .*take sslmode away/],
+  ['a setting that is none', (url: URL) => (url.search += '&options=-cfoo%3D1'), /"foo": .*look at options=/],
+  ['no value for it', (url: URL) => (url.search += '&options=-cwork_mem%3Da'), /"work_mem": "a": .*look at options=/],
+  ['no value for now', (url: URL) => (url.search += '&options=-cport%3D1'), /without restarting.*look at options=/],
+  ['no option', (url: URL) => (url.search += '&options=-z'), /server process: -z: .*look at options=/],
   [
     'no authority',
     (url: URL) => (url.search += '&sslmode=require&sslrootcert=/no'),
