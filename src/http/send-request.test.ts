@@ -48,6 +48,14 @@ test.each([
   ['TextBody', /"bodyText"/],
   ['to', /"recipient"/],
   ['From', /"mailboxId"/],
+  ['recipients', /"recipient" here/],
+  ['personalizations', /"recipient" here/],
+  ['content', /"bodyText"/],
+  ['tags', /"metadata"/],
+  ['scheduled_at', /no time to send at/],
+  ['TemplateId', /no templates/],
+  ['Subject', /is written "subject"/],
+  ['mailbox_id', /is written "mailboxId"/],
   ['constructor', /remove it or correct its spelling/],
 ])('who writes %s, as another service calls it, is told the way', (name, words) => {
   expect(parse(JSON.parse(`{"${name}":"x"}`) as object)).toMatchObject({
@@ -66,6 +74,47 @@ test('a member that is missing is asked for by its own name, beside the one that
     ) as string,
   })
   expect(parseSendRequest(rest, now)).toMatchObject({ words: '"bodyText" is missing; it is required.' })
+})
+
+test('who writes a whole body as another service takes it is told all of its names at once', () => {
+  const resend = { from: 'a@b.co', to: ['c@d.co'], subject: 'x', html: '<p>', text: 'y' }
+  expect(parseSendRequest(resend, now)).toMatchObject({
+    field: 'mailboxId',
+    words: [
+      '"mailboxId" is missing; it is required. "from" is not a member: the sender is named by "mailboxId", the id of one of your mailboxes.',
+      'Nor is "to": it is called "recipient" here, and is one plain address.',
+      'Nor is "html": HTML, Reply-To, Cc, Bcc and header fields of your own are sent over SMTP.',
+      'Nor is "text": the plain text is called "bodyText" here.',
+    ].join(' '),
+  })
+})
+
+test('several recipients in one request are told to be several requests', () => {
+  expect(parse({ recipient: ['a@b.co', 'c@d.co'] })).toMatchObject({
+    field: 'recipient',
+    words: '"recipient" is one plain address and no list; send a request for each recipient.',
+  })
+})
+
+test.each([
+  [
+    { filename: 'a.txt', content: 'eA==' },
+    'contentBase64',
+    /^"attachments\.0\.contentBase64" is missing.* "content" is/,
+  ],
+  [{ Name: 'a.txt', Content: 'eA==' }, 'filename', /"Name" is not a member: .*"filename" here\. Nor is "Content": /],
+  [file({ content_type: 'text/plain' }), 'content_type', /is written "contentType"/],
+  [file({ constructor: 'x' }), 'constructor', /remove it or correct its spelling/],
+])('a file as another service takes it is told the way: %j', (attachment, field, words) => {
+  expect(parse({ attachments: [attachment] })).toMatchObject({
+    field: `attachments.0.${field}`,
+    words: expect.stringMatching(words) as string,
+  })
+})
+
+test('a name as long as a body is not repeated, whatever it would mean', () => {
+  const answer = parse({ [`to${'_'.repeat(5_000)}`]: 'x' })
+  expect(isRefusal(answer) && answer.words.length).toBeLessThan(300)
 })
 
 describe('what is wrong is refused by its name', () => {
