@@ -3,14 +3,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
-import {
-  closed,
-  type BodyOf,
-  type Managed,
-  type OkOf,
-  type PathOf,
-  type QueryOf,
-} from '../contract/management/managed.ts'
+import type { BodyOf, Managed, OkOf, PathOf, QueryOf } from '../contract/management/managed.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'
@@ -25,7 +18,7 @@ import { doneFor } from '../base/turns.ts'
 import { parseUuid } from '../base/uuid.ts'
 import { bodyLimit, isTooLarge, readBody, type BodyLimit, type BodyRooms } from './read-body.ts'
 import { isJson, notJson, readJson } from './json-body.ts'
-import { makeQueryReader, makeReader } from './shape.ts'
+import { makeQueryReader, makeReader, noQuery } from './shape.ts'
 
 /** A success as it is sent: times may still be dates. */
 export type Sent<T> = T extends string
@@ -66,9 +59,6 @@ export interface ManagementRouter {
   readonly person: <O extends Managed>(operation: O, handle: Handler<O, { readonly holder: Holder }>) => void
   readonly anyone: <O extends Managed>(operation: O, handle: Handler<O, { readonly holder?: Holder }>) => void
 }
-
-/** A filter that an endpoint does not have must not look as if it had filtered. */
-const noQuery = closed({})
 
 export function makeManagementRouter(tools: {
   readonly app: FastifyInstance

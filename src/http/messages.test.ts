@@ -108,7 +108,8 @@ describe('GET /api/v1/messages/{messageId}, specification 4.2', () => {
     ['%ff', 400],
     ['', 400],
     [`${messageId}/`, 404],
-    [`${messageId}?x=1`, 200],
+    [`${messageId}?`, 200],
+    [`${messageId}?include=timeline`, 400],
   ])('the id %.60s answers %i (attack Q12)', async (id, status) => {
     const response = await appWith({ readStatus: found }).app.inject(reading(id))
     expect(response.statusCode).toBe(status)

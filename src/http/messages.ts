@@ -11,6 +11,7 @@ import type { Guesses } from '../base/guesses.ts'
 import { doneFor } from '../base/turns.ts'
 import { parseUuid } from '../base/uuid.ts'
 import { presentStatus } from './present.ts'
+import { unknownParameter } from './shape.ts'
 
 const operation = operations.readStatus
 
@@ -30,6 +31,8 @@ export function statusRoute(app: FastifyInstance, face: Face, guesses: Guesses):
       if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
       const id = parseUuid(request.params.messageId)
       if (id === undefined) return answerRefusal(face, request, reply, notAMessageId)
+      const parameter = unknownParameter(request.query)
+      if (parameter !== undefined) return answerRefusal(face, request, reply, parameter)
       const { workspaceId } = principal
       const found = await doneFor(workspaceId, () => face.doors.readStatus(workspaceId, id as MessageId))
       if (found === undefined) return answerRefusal(face, request, reply, unknown)

@@ -319,6 +319,19 @@ describe('POST /api/v1/send, specification 4.1', () => {
   })
 })
 
+test('a parameter that sending does not have is refused by its name: who writes ?dryRun=true means that nothing is sent', async () => {
+  const { app } = appWith({ accept: () => expect.unreachable() })
+  const answer = await app.inject({ ...sending(), url: '/api/v1/send?dryRun=true' })
+  expect([answer.statusCode, answer.json()]).toEqual([
+    400,
+    {
+      error: '"dryRun" is not a parameter of this request, which takes none; remove it.',
+      code: 'invalid_request',
+      field: 'dryRun',
+    },
+  ])
+})
+
 test('a request that is wrong in every way fails in the documented order', async () => {
   // Each step repairs the first complaint of the one before.
   const away: Partial<HttpDoors> = { accept: () => Promise.resolve(refuse('mailbox_not_active', 'No.')) }

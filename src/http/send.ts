@@ -20,6 +20,7 @@ import { bodyLimit, isTooLarge, readBody, type BodyRooms } from './read-body.ts'
 import { refusals } from './refusals.ts'
 import { isJson, notJson } from './json-body.ts'
 import type { SendBodies } from './send-body.ts'
+import { unknownParameter } from './shape.ts'
 
 const operation = operations.send
 
@@ -166,6 +167,8 @@ function wrongHeaders(request: FastifyRequest): Refusal | undefined {
   if (isTooLarge(request.raw, limit)) return limit.tooLarge
   if (!isJson(headers['content-type'])) return notJson
   if (headers['content-encoding'] !== undefined && headers['content-encoding'] !== 'identity') return contentEncoding
+  const unknown = unknownParameter(request.query)
+  if (unknown !== undefined) return unknown
   const key = headers['idempotency-key']
   return key === undefined || (typeof key === 'string' && isIdempotencyKey(key)) ? undefined : idempotencyKey
 }

@@ -5,7 +5,8 @@ import { Compile } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
 import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
-import { refuse, type Refusal } from '../domain/refusal.ts'
+import { closed } from '../contract/management/managed.ts'
+import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
 import { wholeBody } from './json-body.ts'
 
@@ -46,8 +47,12 @@ export function makeQueryReader<S extends TObject>(schema: S): Reader<S> {
   const numbers = Object.entries(schema.properties as Record<string, Member>).flatMap(([name, { type }]) =>
     type === 'integer' ? [name] : [],
   )
+  const known = Object.keys(schema.properties)
+  const thereAre = known.length === 0 ? 'which takes none; remove it' : `which takes ${listed(known, 'and')}`
   return (value) => {
     const given: Record<string, unknown> = { ...(value as object) }
+    const unknown = Object.keys(given).find((name) => !Object.hasOwn(schema.properties, name))
+    if (unknown !== undefined) return wrong(shown(unknown), `is not a parameter of this request, ${thereAre}`)
     for (const name of numbers) {
       const text = given[name]
       if (typeof text === 'string' && /^\d{1,9}$/.test(text)) given[name] = Number(text)
@@ -57,6 +62,14 @@ export function makeQueryReader<S extends TObject>(schema: S): Reader<S> {
     )
     return nul === undefined ? read(given) : wrong(nul[0].slice(0, 64), 'must be well-formed text without U+0000')
   }
+}
+
+/** What an endpoint without parameters reads: one that it does not have must not look as if it had done something. */
+export const noQuery = closed({})
+const readNoQuery = makeQueryReader(noQuery)
+export function unknownParameter(query: unknown): Refusal | undefined {
+  const read = readNoQuery(query)
+  return isRefusal(read) ? read : undefined
 }
 
 export const wrong = (field: string, sentence: string): Refusal =>
@@ -123,11 +136,13 @@ const isName = ({ instancePath }: TLocalizedValidationError, others: readonly TL
   )
 const items = (many: number): string => `${many} item${many === 1 ? '' : 's'}`
 
+const anyOf = (values: readonly unknown[]): string =>
+  values.length === 1 ? String(values[0]) : `one of ${listed(values, 'or')}`
 /** All of them, as far as a sentence can hold. */
-function anyOf(values: readonly unknown[]): string {
+function listed(values: readonly unknown[], last: 'and' | 'or'): string {
   const names = values.slice(0, limits.valuesNamedMax).map(String)
-  if (names.length < values.length) return `one of ${names.join(', ')} and ${values.length - names.length} more`
-  return names.length === 1 ? String(names[0]) : `one of ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
+  if (names.length < values.length) return `${names.join(', ')} and ${values.length - names.length} more`
+  return names.length === 1 ? String(names[0]) : `${names.slice(0, -1).join(', ')} ${last} ${names.at(-1)}`
 }
 
 /** Names that a stranger chose are cut before they are repeated. */
