@@ -59,6 +59,7 @@ const temporary = {
   outcome: 'retry',
   attempt: { phase: 'eod', smtp: { code: 450 } },
 } as const
+const refused = { status: 'failed', outcome: 'failed', attempt: { phase: 'eod', smtp: { code: 550 } } } as const
 /** A node that has delivered from this database. */
 async function delivering(): Promise<Mark> {
   const mark = await world.node()
@@ -165,6 +166,19 @@ describe('a node that checks in', () => {
     await confirm(one)
     expect(await reasons()).toEqual(['pause timeline'])
     await confirm(other)
+    expect(await reasons()).toEqual([])
+  })
+
+  test('after a failover, with one that never comes back: who has decided to go on is asked no second time', async () => {
+    const [one, lost] = [await delivering(), await delivering()]
+    const confirm = (mark: Mark) => check(mark.node, { counter: mark.counter, era: 0 })
+    for (const mark of [one, lost]) await confirm(mark)
+    await world.db.run(`update installation set value = '00000000' where name = 'timeline'`)
+    await world.db.run(`update delivering_nodes set timeline = '00000000'`)
+    await confirm(one)
+    expect(await reasons()).toEqual(['pause timeline'])
+    await liftFence(world.db)
+    await confirm(one)
     expect(await reasons()).toEqual([])
   })
 
@@ -303,7 +317,6 @@ describe('replies out of a journal', () => {
   test('of an earlier claim tell nothing of one that was armed behind it, which may have been taken', async () => {
     const [claim] = (await world.claimed(sender, [{ armed: true, leaseSeconds: -1, epoch: 4 }])) as [Armable]
     await reap(world.db, 10)
-    const refused = { status: 'failed', outcome: 'failed', attempt: { phase: 'eod', smtp: { code: 550 } } } as const
     expect(await replayEndings(world.db.rows, [endingOf({ ...claim, epoch: 3, token: '5' }, refused)])).toEqual([
       'known',
     ])
@@ -389,12 +402,12 @@ describe('replies out of a journal', () => {
   )
 
   test.each([
-    ['a 5yz', { status: 'failed', outcome: 'failed', attempt: { phase: 'eod', smtp: { code: 550 } } }],
+    ['a 5yz', refused],
     ['a 4yz', temporary],
-  ] as const)('%s to a claim that is still to come shows the restore as well', async (_, refused) => {
+  ] as const)('%s to a claim that is still to come shows the restore as well', async (_, reply) => {
     const [claim] = await world.claimed(sender, [{ armed: true, epoch: 4 }])
     await world.db.run('update outbound set epoch = 3, armed_epoch = null where message_id = $1', [claim?.id])
-    expect(await replayEndings(world.db.rows, [endingOf(claim as Armable, refused)])).toEqual(['orphan'])
+    expect(await replayEndings(world.db.rows, [endingOf(claim as Armable, reply)])).toEqual(['orphan'])
     expect(await reasons()).toEqual(['fence orphaned_reply'])
     expect(await liftFence(world.db)).toBe(1)
     expect(await statusOf(claim?.id as string)).toBe('failed')
@@ -410,15 +423,45 @@ describe('replies out of a journal', () => {
     expect(await statusOf(claim.id)).toBe('sent')
   })
 
-  test('are the truth also where the operator assumes that everything was sent', async () => {
-    const [claim] = await world.claimed(sender, [{ armed: true }])
-    await breaches[0]?.[1](claim?.id as string)
-    expect(await replayEndings(world.db.rows, [endingOf(claim as Armable)])).toEqual(['orphan'])
-    expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
-    expect(await statusOf(claim?.id as string)).toBe('delivery_unknown')
-    expect(await liftFence(world.db)).toBe(1)
-    expect(await statusOf(claim?.id as string)).toBe('sent')
-  })
+  test.each([
+    ['an acceptance', {}, 'sent'],
+    ['a refusal for good', refused, 'failed'],
+  ] as const)(
+    'are the truth also where the operator assumes that everything was sent: %s',
+    async (_, reply, became) => {
+      const [claim] = (await world.claimed(sender, [{ armed: true }])) as [Armable]
+      await breaches[0]?.[1](claim.id)
+      expect(await replayEndings(world.db.rows, [endingOf(claim, reply)])).toEqual(['orphan'])
+      expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+      expect(await statusOf(claim.id)).toBe('delivery_unknown')
+      expect(await liftFence(world.db)).toBe(1)
+      expect(await statusOf(claim.id)).toBe(became)
+    },
+  )
+
+  test.each([
+    ['before', 'earlier'],
+    ['before', 'later'],
+    ['behind', 'earlier'],
+    ['behind', 'later'],
+  ])(
+    'to two claims of what an operator assumes to be sent, told %s that: the acceptance of the %s one is what became of it',
+    async (when, which) => {
+      const [claim] = (await world.claimed(sender, [{ armed: true }])) as [Armable]
+      await breaches[0]?.[1](claim.id)
+      const later = { ...claim, epoch: claim.epoch + 1, token: '5' }
+      const told = [
+        endingOf(which === 'earlier' ? later : claim, refused),
+        endingOf(which === 'earlier' ? claim : later),
+      ]
+      const tell = (answer: string) => async () =>
+        expect(await replayEndings(world.db.rows, told)).toEqual([answer, answer])
+      const assume = async () => expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+      for (const step of when === 'before' ? [tell('orphan'), assume] : [assume, tell('known')]) await step()
+      await liftFence(world.db)
+      expect(await statusOf(claim.id)).toBe('sent')
+    },
+  )
 
   test.each([
     ['a 4yz', temporary],
@@ -460,8 +503,12 @@ describe('the operator decides', () => {
   test('to assume that it was sent: what could be sent since becomes delivery_unknown, what came after the stop stays', async () => {
     const [waiting] = await queued()
     const [armed, unarmed] = await world.claimed(sender, [{ armed: true }, {}])
-    const [later, old] = await queued(2)
+    const [later, old, ended] = await queued(3)
     await world.db.run(`update outbound set due_at = app_now() + interval '1 hour' where message_id = $1`, [later])
+    // Since the backup, and before anybody looked: until then it may have been sent.
+    await world.db.run(`update outbound set expires_at = app_now() - interval '30 seconds' where message_id = $1`, [
+      ended,
+    ])
     await world.db.run(`update outbound set expires_at = app_now() - interval '1 hour' where message_id = $1`, [old])
     // Under way, whatever its row says of the next try: the clock of the server that it was claimed on may have been ahead.
     await world.db.run(`update outbound set due_at = app_now() + interval '1 hour' where message_id = $1`, [armed?.id])
@@ -470,10 +517,10 @@ describe('the operator decides', () => {
     // As a backlog is made due where the clock was set back.
     await world.db.run(`update outbound set due_at = app_now() - interval '1 hour' where message_id = $1`, [fresh])
     const since = new Date(Date.now() - 60_000)
-    expect(await assumeSentSince(world.db, since)).toBe(3)
-    const statuses = [waiting, armed?.id, unarmed?.id, later, old, fresh].map((id) => statusOf(id as string))
+    expect(await assumeSentSince(world.db, since)).toBe(4)
+    const statuses = [waiting, armed?.id, unarmed?.id, ended, later, old, fresh].map((id) => statusOf(id as string))
     const unknown = 'delivery_unknown'
-    expect(await Promise.all(statuses)).toEqual([unknown, unknown, unknown, 'queued', 'queued', 'queued'])
+    expect(await Promise.all(statuses)).toEqual([unknown, unknown, unknown, unknown, 'queued', 'queued', 'queued'])
     expect(
       await world.value<object>(`select facts from events where message_id = $1 order by sequence desc limit 1`, [
         waiting,

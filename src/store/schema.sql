@@ -1307,6 +1307,15 @@ AS $function$
    where p.relnamespace = quote_ident(current_schema())::regnamespace and p.relname in (select d.parent from partition_days() d) and bound is not null
    order by 3, 1
 $function$;
+CREATE OR REPLACE FUNCTION public.decisive_replies_1(batch json)
+ RETURNS TABLE(w uuid, id uuid, epoch integer, token bigint)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select distinct on (a.id) a.w, a.id, a.epoch, a.token from endings_of(batch) a
+   where a.status in ('sent', 'failed') and proves_reply(a.status, a.evidence, a.facts)
+   order by a.id, (a.status = 'sent') desc, a.epoch desc
+$function$;
 CREATE OR REPLACE FUNCTION public.delete_astray_1(keep json, most integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1969,9 +1978,9 @@ begin
          json_build_object('attempt', r.attempts, 'reason', 'assumed_sent', 'errorMessage', r.error_message)
     from record r;
   -- What `assume_sent_1` moved already names no claim: the reply names it now.
-  update messages m set armed_epoch = r.epoch, armed_token = r.token from orphaned_replies r
-   where m.workspace_id = r.workspace_id and m.id = r.message_id and m.status = 'delivery_unknown' and m.armed_epoch is null
-     and r.ending ->> 'status' in ('sent', 'failed');
+  update messages m set armed_epoch = r.epoch, armed_token = r.token
+    from decisive_replies_1((select coalesce(json_agg(o.ending), '[]') from orphaned_replies o)) r
+   where m.workspace_id = r.w and m.id = r.id and m.status = 'delivery_unknown' and m.armed_epoch is null;
   select count(*)::integer into written from late_proof_1((select coalesce(json_agg(r.ending), '[]') from orphaned_replies r));
   delete from orphaned_replies;
   select * into here from delivery_server();
@@ -2403,9 +2412,8 @@ begin
     where not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
                         and r.token = (value ->> 'token')::bigint));
   -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
-  update messages m set armed_epoch = e.epoch, armed_token = e.token from endings_of(explained) e
-   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null and e.status in ('sent', 'failed')
-     and proves_reply(e.status, e.evidence, e.facts);
+  update messages m set armed_epoch = e.epoch, armed_token = e.token from decisive_replies_1(explained) e
+   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null;
   perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $function$;
 CREATE OR REPLACE FUNCTION public.reports_of(batch json)
