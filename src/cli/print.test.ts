@@ -1,6 +1,7 @@
 // What strangers wrote, on an operator's terminal.
-import { expect, test } from 'vitest'
-import { makePrinter, sentenceOf, table } from './print.ts'
+import { Readable } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import { longTable, makePrinter, sentenceOf, table } from './print.ts'
 
 test.each([true, false])('no text of a stranger moves the cursor (as JSON: %s)', (json) => {
   let out = ''
@@ -21,4 +22,57 @@ test('whatever a command says, and in whatever way it fails: lines stay lines, a
   makePrinter(true, (text) => (out += text)).show({ said }, () => '')
   expect(out).not.toMatch(/[\u202e\u2066]/)
   expect(JSON.parse(out)).toEqual({ said })
+})
+
+describe('a list of any length', () => {
+  const heads = ['SAID', 'AT']
+  const rowOf = (said: string) => [said, 'now']
+  async function* rowsOf(values: AsyncIterable<string>) {
+    for await (const value of values) yield rowOf(value)
+  }
+  const shown = async (json: boolean, values: () => AsyncIterable<string>): Promise<string> => {
+    let out = ''
+    await makePrinter(json, (text) => (out += text)).showEach(values(), (all) =>
+      longTable(heads, rowsOf(all), 'Nothing.'),
+    )
+    return out
+  }
+
+  test.each([0, 1, 2, 1_000])('is written as one that is held: %i of them', async (many) => {
+    const all = Array.from({ length: many }, (_, n) => `550 \u001b[2J ${n}\u202e`)
+    let whole = ''
+    const printer = (json: boolean) => makePrinter(json, (text) => (whole += text))
+    for (const json of [true, false]) {
+      whole = ''
+      printer(json).show(all, () => table(heads, all.map(rowOf), 'Nothing.'))
+      expect(await shown(json, () => Readable.from(all))).toBe(whole)
+    }
+  })
+
+  test.each([true, false])(
+    'is let go as it is written, so that millions take no more memory than some (as JSON: %s)',
+    async (json) => {
+      const many = 5_000
+      let written = 0
+      let heldMost = 0
+      async function* values() {
+        for (let n = 0; n < many; n++) {
+          heldMost = Math.max(heldMost, n - written)
+          yield `word ${n}`
+        }
+      }
+      const printer = makePrinter(json, (text) => (written += text.match(/word/g)?.length ?? 0))
+      await printer.showEach(values(), (all) => longTable(heads, rowsOf(all), ''))
+      expect(written).toBe(many)
+      expect(heldMost).toBeLessThanOrEqual(1_000)
+    },
+  )
+
+  test('has columns that a wider cell widens from its piece on', async () => {
+    const all = Array.from({ length: 2_500 }, (_, n) => (n === 1_500 ? 'a much longer word' : 'word'))
+    const lines = (await shown(false, () => Readable.from(all))).split('\n')
+    expect(lines.slice(0, 3)).toEqual(['SAID  AT', 'word  now', 'word  now'])
+    expect(lines.slice(-2)).toEqual(['word                now', ''])
+    expect(lines).toHaveLength(1 + all.length + 1)
+  })
 })

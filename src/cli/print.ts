@@ -5,6 +5,8 @@ import { Trouble, wordsOf } from '../base/trouble.ts'
 export interface Printer {
   /** `text` is made only when it is shown. */
   show(value: unknown, text: () => string): void
+  /** A list of any length, as it comes: what is written is let go. `text` has whole lines. */
+  showEach<T>(values: AsyncIterable<T>, text: (values: AsyncIterable<T>) => AsyncIterable<string>): Promise<void>
 }
 
 export function makePrinter(json: boolean, write: (text: string) => void): Printer {
@@ -13,7 +15,20 @@ export function makePrinter(json: boolean, write: (text: string) => void): Print
       const words = json ? escapedJson(JSON.stringify(value, undefined, 2)) : plain(text())
       if (words !== '') write(words.endsWith('\n') ? words : `${words}\n`)
     },
+    showEach: async (values, text) => {
+      for await (const words of json ? asArray(values) : text(values)) write(json ? escapedJson(words) : plain(words))
+    },
   }
+}
+
+/** As `JSON.stringify` writes the whole. */
+async function* asArray(values: AsyncIterable<unknown>): AsyncGenerator<string> {
+  let isEmpty = true
+  for await (const value of values) {
+    yield `${isEmpty ? '[' : ','}\n  ${JSON.stringify(value, undefined, 2).replaceAll('\n', '\n  ')}`
+    isEmpty = false
+  }
+  yield isEmpty ? '[]\n' : '\n]\n'
 }
 
 /** Text of strangers must not move the cursor. */
@@ -25,16 +40,47 @@ type Cell = string | number | boolean | Date | undefined | null
 export function table(heads: readonly string[], rows: readonly (readonly Cell[])[], none: string): string {
   if (rows.length === 0) return none
   const lines = [heads, ...rows.map((row) => row.map(cellText))]
-  const widths = heads.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
-  return lines
-    .map((line) =>
-      line
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n')
+  return inColumns(lines, widthsOf(lines)).join('\n')
 }
+
+/** The rows of a long table whose columns are as wide as their widest cell: behind them a wider cell widens its column. */
+const rowsMeasured = 1_000
+
+/** The same for rows without end, in pieces. */
+export async function* longTable(
+  heads: readonly string[],
+  rows: AsyncIterable<readonly Cell[]>,
+  none: string,
+): AsyncGenerator<string> {
+  let widths: readonly number[] = []
+  let lines: (readonly string[])[] = [heads]
+  let some = false
+  const piece = (): string => {
+    widths = widthsOf(lines, widths)
+    const text = inColumns(lines, widths).map((line) => `${line}\n`)
+    lines = []
+    return text.join('')
+  }
+  for await (const row of rows) {
+    some = true
+    if (lines.push(row.map(cellText)) > rowsMeasured) yield piece()
+  }
+  if (some) yield piece()
+  else yield `${none}\n`
+}
+
+const widthsOf = (lines: readonly (readonly string[])[], before: readonly number[] = []): readonly number[] =>
+  (lines[0] ?? before).map((_, column) =>
+    Math.max(before[column] ?? 0, ...lines.map((line) => line[column]?.length ?? 0)),
+  )
+
+const inColumns = (lines: readonly (readonly string[])[], widths: readonly number[]): string[] =>
+  lines.map((line) =>
+    line
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
 
 /** `name: value` lines; what has no value is left out. */
 export function facts(pairs: Readonly<Record<string, Cell>>): string {

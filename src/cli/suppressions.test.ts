@@ -23,4 +23,10 @@ test('suppressions are taken from a pipe too', async () => {
   const listed = await posthorn(['suppression', 'export', 'Piped'])
   expect(listed.out).not.toContain('cee')
   expect(listed.out).toMatch(/ada@example\.org[^]*bob@example\.org/)
+  const ofBoth = [{ recipient: 'ada@example.org', reason: 'manual' }, { recipient: 'bob@example.org' }]
+  expect(await answer('suppression', 'export', 'Piped')).toMatchObject(ofBoth)
+  expect(await answer('suppression', 'list', 'Piped')).toMatchObject(ofBoth)
+  expect((await posthorn(['suppression', 'list', 'Piped'])).out).toMatch(
+    /^RECIPIENT +REASON +SINCE +BY +EVIDENCE\nada@example\.org +manual +\S+ +operator:\S+\nbob@[^\n]+\n$/,
+  )
 }, 180_000)

@@ -11,9 +11,10 @@ import {
   undoRule,
   type Imported,
   type ImportWish,
+  type Suppression,
 } from '../workspace/workspace.ts'
 import { readGiven, workspaceArgument } from './arguments.ts'
-import { facts, table } from './print.ts'
+import { facts, longTable } from './print.ts'
 import type { Cli } from './tools.ts'
 
 export function suppressionCommands(program: Command, cli: Cli): void {
@@ -42,11 +43,8 @@ export function suppressionCommands(program: Command, cli: Cli): void {
     )
   command('list', 'list suppressed recipients').action((workspace: string) =>
     cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
-      const all = await Array.fromAsync(listSuppressions(db, id))
-      const rows = () =>
-        all.map((each) => [each.recipient, each.reason, each.createdAt, each.rule ?? each.createdBy, each.evidence])
       const heads = ['RECIPIENT', 'REASON', 'SINCE', 'BY', 'EVIDENCE']
-      cli.show(all, () => table(heads, rows(), 'Nobody is suppressed.'))
+      await cli.showEach(listSuppressions(db, id), (all) => longTable(heads, rowsOf(all), 'Nobody is suppressed.'))
     }),
   )
   command(
@@ -79,10 +77,15 @@ export function suppressionCommands(program: Command, cli: Cli): void {
     )
   command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
     cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
-      if (cli.json) cli.show(await Array.fromAsync(listSuppressions(db, id)), () => '')
+      if (cli.json) await cli.showEach(listSuppressions(db, id), async function* () {})
       else for await (const line of exportSuppressions(db, id)) cli.write(line)
     }),
   )
+}
+
+async function* rowsOf(all: AsyncIterable<Suppression>) {
+  for await (const each of all)
+    yield [each.recipient, each.reason, each.createdAt, each.rule ?? each.createdBy, each.evidence]
 }
 
 function describeImport({ added, alreadyThere, reasons, ignoredColumns }: Imported, { reason, dryRun }: ImportWish) {

@@ -106,6 +106,7 @@ export {
   listSuppressions,
   pageSuppressionsOf,
   removeSuppression,
+  type Suppression,
   suppressing,
   undoRule,
   unsuppressFor,
