@@ -13,7 +13,7 @@ import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
 import { oneOf } from './caller-address.ts'
-import { boundConnections, boundPipelines, boundRequests } from './connections.ts'
+import { boundConnections, boundPipelines, boundRequests, closeSilentOnes } from './connections.ts'
 import { feedRoute } from './feeds.ts'
 import { healthRoutes } from './health.ts'
 import { boundAnswers } from './unread-answers.ts'
@@ -96,6 +96,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   Object.assign(app.server, { httpAllowHalfOpen: true })
   // Anything on this machine may be a proxy that nobody named in the settings.
   const proxies = ['127.0.0.0/8', '::1', ...options.trustProxy]
+  closeSilentOnes(app.server)
   boundConnections(app.server, limits.httpConnectionsPerAddressMax, proxies)
   const mayCome = boundRequests(limits.httpConnectionsPerAddressMax)
   const mayComeAhead = boundPipelines(limits.httpPipelinedMax)

@@ -1,6 +1,7 @@
 // Connections of one address are bounded, and those of others go on; what is closed makes room again.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -108,6 +109,29 @@ const kept = { nginx: 60, 'AWS load balancer': 60, Traefik: 90, cloudflared: 90,
 test.each(Object.entries(kept))('%s gives up an idle connection (%i s) before we do', (_name, seconds) => {
   // Else now and then a request meets our goodbye, and its caller gets a 502: nobody but the caller may send a POST again.
   expect(buildApp(optionsWith()).server.keepAliveTimeout).toBeGreaterThanOrEqual((seconds + 5) * 1_000)
+})
+
+test('a request that came in time is answered, also where the process stood still until the time of its idle connection was over', async () => {
+  const app = buildApp(optionsWith())
+  servers.push(app.server)
+  Object.assign(app.server, { keepAliveTimeout: 50, keepAliveTimeoutBuffer: 0 }) // the same, sooner
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const came = once(app.server, 'connection') as Promise<[Socket]>
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+  sockets.push(socket)
+  let answers = ''
+  socket.on('error', () => undefined).on('data', (bytes: Buffer) => (answers += bytes.toString('latin1')))
+  const ask = () => socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+  const answered = () => answers.split('HTTP/1.1 200 OK').length - 1
+  ask()
+  const [theirs] = await came
+  await expect.poll(() => [answered(), theirs.timeout]).toEqual([1, 50])
+  await setImmediate() // behind it come the timers, and sockets only then
+  ask()
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  await expect.poll(() => socket.destroyed || answered() === 2).toBe(true)
+  expect(answered()).toBe(2)
+  await once(theirs, 'close') // of its silence
 })
 
 test('who does not read what it has asked for keeps neither that nor its connection for ever', async () => {

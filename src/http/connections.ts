@@ -1,6 +1,7 @@
 // How much one caller's address may hold: otherwise one machine could take every connection that there is, without any key.
 import type { Server, Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { afterPoll } from '../base/after-poll.ts'
 import { among, sourceOf } from '../base/networks.ts'
 import { Tally } from '../base/tally.ts'
 import { callerAddress } from './caller-address.ts'
@@ -42,6 +43,17 @@ export function boundPipelines(most: number): (request: FastifyRequest, reply: F
     reply.raw.once('close', () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1))
     return before < most
   }
+}
+
+/**
+ * Node closes a connection that was silent for its time at once, also where this process stood still meanwhile and a request lies before it unread: its caller
+ * would hear of nothing but a reset, and not know whether that mail was accepted.
+ */
+export function closeSilentOnes(server: Server): void {
+  server.on('timeout', (socket: Socket) => {
+    const heardBytes = socket.bytesRead
+    void afterPoll().then(() => socket.bytesRead === heardBytes && socket.destroy())
+  })
 }
 
 /** One of `most` places of an address, and how it is left; undefined where all are taken. */
