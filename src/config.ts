@@ -1169,6 +1169,8 @@ export const limits = {
   /** Of each that is shown, to tell why its mail waits: rows of the queue, and last attempts. */
   queueLaneRowsRead: 50,
   queueLaneAttemptsRead: 5,
+  /** Replication slots that the metrics name, those for which most is kept. */
+  slotsShown: 50,
   /** Numbers out of the database are this old at most. */
   metricsKeptMs: 15_000,
   /** A scrape waits for them so long: whatever the database does, the other numbers are told. */

@@ -8,6 +8,7 @@ import type { DeliveryChild } from './delivery-child.ts'
 import { disksOf } from './embedded/embedded.ts'
 import type { RunningRoles } from './node.ts'
 import { watchReadiness } from './readiness.ts'
+import { serverGauges, serverSamples } from './server-samples.ts'
 import type { Connection } from './store/connection.ts'
 import { openDatabase } from './store/database.ts'
 
@@ -35,6 +36,7 @@ export async function serveMonitoring({
 }: Monitored): Promise<() => Promise<void>> {
   watchDisks(metrics, settings)
   const db = openDatabase(connection, { name: 'posthorn ready', connectionsMax: 1, answerMs: limits.databaseAnswerMs })
+  metrics.measure(serverGauges, () => serverSamples(db, () => new Date()), limits.metricsKeptMs)
   const readiness = watchReadiness(db, roles.deliveryState)
   const json = (status: number, value: object): Page => ({
     status,

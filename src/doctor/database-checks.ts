@@ -10,14 +10,14 @@ import { whyHouseIsNotKept } from '../store/housekeeping.ts'
 import { readLastBackup } from '../store/last-backup.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { readRefusalFacts } from '../store/refusal-facts.ts'
+import { readStandbys, warningsAboutStandbys, whyCommitsWait } from '../store/replication.ts'
 import {
+  clockAheadMs,
   hasRoom,
   oldestTransaction,
   readServerFacts,
-  warningsAboutStandbys,
   warningsAboutUpkeep,
   whoLocksUsOut,
-  whyCommitsWait,
   whyUnfit,
 } from '../store/server-facts.ts'
 import { countEndpoints, type EndpointState } from '../store/webhook-endpoints.ts'
@@ -68,18 +68,15 @@ export async function checkReplication(db: Db): Promise<Finding> {
   if (hanging !== undefined) return fail(hanging)
   const warnings = await warningsAboutStandbys(db)
   if (warnings.length > 0) return warn(warnings.join(' '))
-  const { standbys } = await readServerFacts(db)
+  const { synchronous, asynchronous, hidden } = await readStandbys(db)
+  const standbys = synchronous + asynchronous + hidden
   return standbys === 0
     ? skipped('There is no standby.')
     : ok(`${standbys} standbys, at least one of them synchronous.`)
 }
 
 export async function checkClock(db: Db, now: () => Date): Promise<Finding> {
-  const before = now().getTime()
-  const { now: there } = await readServerFacts(db)
-  const after = now().getTime()
-  // Somewhere between the question and the answer.
-  const off = there.getTime() < before ? there.getTime() - before : Math.max(0, there.getTime() - after)
+  const off = await clockAheadMs(db, now)
   const seconds = Math.abs(off / 1000).toFixed(1)
   if (Math.abs(off) < limits.doctorClockMs) return ok('This machine and the database agree.')
   return warn(

@@ -9,7 +9,8 @@ import { limits } from '../config.ts'
 import { linesOf, serverOf, type Connection } from './connection.ts'
 import { isDatabaseAway, over, sqlState } from './database.ts'
 import { awayWords } from './database-away.ts'
-import { oldestUser, whyCommitsWait, whyUnfit } from './server-facts.ts'
+import { whyCommitsWait } from './replication.ts'
+import { oldestUser, whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 

@@ -2,9 +2,10 @@
 // hear, at the start, from the doctor and over /readyz.
 import { limits } from '../config.ts'
 import { poolerBetween } from './database-away.ts'
-import { closedByUs, commitsHang } from './hanging-commits.ts'
+import { closedByUs } from './hanging-commits.ts'
 import { warningsAboutSnapshots } from './held-snapshots.ts'
-import { sql, sqlState, surelyAborted, type Ask, type Db } from './database.ts'
+import { warningsAboutKeptLog, warningsAboutStandbys } from './replication.ts'
+import { sql, sqlState, type Ask, type Db } from './database.ts'
 
 interface Fitness {
   readonly version: number
@@ -99,53 +100,12 @@ export async function whyNothingIsWritten(ask: Ask): Promise<string | undefined>
   return undefined
 }
 
-/**
- * Why every commit hangs while each question is answered; undefined where none does. That a standby is missing which must confirm is seen before anybody
- * waits for it, but for one that this user may not look at.
- */
-export async function whyCommitsWait(db: Db): Promise<string | undefined> {
-  const [facts] = await db.run<{ standbys: string; confirming: number; waiting: boolean }>(
-    `select current_setting('synchronous_standby_names') standbys,
-            (select count(*) from pg_stat_replication where coalesce(sync_state, 'sync') in ('sync', 'quorum'))::integer confirming,
-            ${commitsHang} waiting`,
-  )
-  if (facts === undefined || facts.standbys === '' || (facts.confirming > 0 && !facts.waiting)) return undefined
-  return `PostgreSQL lets each commit wait for a synchronous standby (synchronous_standby_names is ${facts.standbys}), and ${facts.confirming > 0 ? 'not enough of them confirm' : 'none is connected'}: until it is back nothing is accepted, sent or written down. Start it again; or take it out of synchronous_standby_names, and what is accepted until it has caught up may be lost with this server.`
-}
-
 /** What the operator should know about a server that is good enough, one sentence each. */
 export const warningsAbout = async (db: Db): Promise<string[]> => [
   ...(await warningsAboutStandbys(db)),
   ...(await warningsAboutUpkeep(db)),
   ...(await warningsAboutSnapshots(db)),
 ]
-
-/**
- * Nobody fails over to one who follows changes (a logical slot), keeps the WAL (pg_receivewal, barman) or takes a copy: none of those replays anything. Of what
- * this user may not see, all counts.
- */
-const standbys = `(select r.sync_state from pg_stat_replication r
-  where (r.sync_state is null or r.replay_lsn is not null)
-    and not exists (select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical')) standby`
-
-export async function warningsAboutStandbys(db: Db): Promise<string[]> {
-  const hanging = await whyCommitsWait(db)
-  if (hanging !== undefined) return [hanging]
-  const [facts] = await db.run<{ standbys: string; synchronous: number; asynchronous: number; hidden: number }>(
-    `select current_setting('synchronous_standby_names') standbys,
-            count(*) filter (where sync_state in ('sync', 'quorum'))::integer synchronous,
-            count(*) filter (where sync_state in ('async', 'potential'))::integer asynchronous,
-            count(*) filter (where sync_state is null)::integer hidden
-       from ${standbys}`,
-  )
-  if (facts === undefined || facts.asynchronous + facts.hidden === 0) return []
-  if (facts.synchronous > 0 && facts.standbys !== '') return []
-  return [
-    facts.hidden > 0 && facts.standbys !== ''
-      ? 'PostgreSQL has standbys, and this user may not see whether they are synchronous: the promise covers a failover only to a synchronous one (grant pg_monitor to see it).'
-      : 'PostgreSQL has asynchronous standbys only: what was accepted or sent in the last moments before a failover may be lost, so the promise does not cover it. Set synchronous_standby_names.',
-  ]
-}
 
 /**
  * What works today, and ends badly: nothing is swept up, ids of transactions run out, texts are looked for where they do not stand any more, the disk fills
@@ -181,39 +141,6 @@ export async function warningsAboutUpkeep(db: Db): Promise<string[]> {
       `The texts in this database were sorted by another version of the system's collation (${collation}), as after an upgrade of the system under it, a change to another one (Alpine and Debian sort differently) or a failover: what stands in an index may not be found, a suppressed address or a login. Do reindex database ${us}, then ${noted}.`,
   ]
   return [...warnings.filter((each) => each !== false), ...(await warningsAboutKeptLog(db))]
-}
-
-/**
- * For whom the write-ahead log is kept, without an end: a standby, or a follower of changes, that does not come back for it, and an archive that does not take
- * it. A slot with `safe_wal_size` has its bound, and one that is temporary ends with its copy.
- */
-async function warningsAboutKeptLog(db: Db): Promise<string[]> {
-  const ask = db.run<{ slot: string | null; active: boolean; bytes: number; file: string | null }>(
-    `select quote_literal(s.slot_name) slot, s.active, s.bytes, a.file
-       from (select) us
-       left join (
-         select last_failed_wal file from pg_stat_archiver
-          where current_setting('archive_mode') <> 'off' and last_failed_time > coalesce(last_archived_time, '-infinity')) a on true
-       left join (
-         select slot_name, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 bytes from pg_replication_slots
-          where restart_lsn is not null and safe_wal_size is null and not temporary order by bytes desc limit 1) s on true
-      where a.file is not null or s.bytes > $1`,
-    [limits.logKeptBytesMost],
-  )
-  // There are services that keep it elsewhere, and do not say where it ends.
-  const [kept] = await ask.catch((error: unknown) => {
-    if (surelyAborted(error)) return []
-    throw error
-  })
-  if (kept === undefined) return []
-  const warnings = [
-    kept.slot !== null &&
-      kept.bytes > limits.logKeptBytesMost &&
-      `PostgreSQL keeps ${(kept.bytes / 1e9).toFixed(1)} GB of its write-ahead log for the replication slot ${kept.slot}, ${kept.active ? 'whose reader falls behind' : 'which nobody reads'}, and goes on until the disk is full; then nothing is accepted or written down any more. Bring its reader back; for one that will not come, select pg_drop_replication_slot(${kept.slot}). max_slot_wal_keep_size sets a bound.`,
-    kept.file !== null &&
-      `PostgreSQL could not archive its write-ahead log when it last tried (${kept.file}): it keeps all of it until it can, so that the disk fills, and the archive has nothing since. Look at archive_command, and at PostgreSQL's log.`,
-  ]
-  return warnings.filter((each) => each !== false)
 }
 
 /** A row of pg_stat_activity, as an operator finds it again; what this user may not see is hidden. */
@@ -309,16 +236,13 @@ export interface ServerFacts {
   readonly connectionsBy: string
   /** Of our own connections. */
   readonly synchronousCommit: string
-  readonly standbys: number
-  readonly now: Date
 }
 
 export async function readServerFacts(db: Db): Promise<ServerFacts> {
   const [facts] = await db.run<ServerFacts>(
     `select current_setting('server_version') as version, pg_database_size(current_database())::float8 "sizeBytes",
             nearest.taken connections, nearest.most "connectionsMax", nearest.bound "connectionsBy",
-            current_setting('synchronous_commit') "synchronousCommit",
-            (select count(*)::integer from ${standbys}) standbys, clock_timestamp() "now"
+            current_setting('synchronous_commit') "synchronousCommit"
        from (
          select bounds.* from (
            select count(*)::integer taken, count(*) filter (where usename = session_user)::integer ours, count(*) filter (where datname = current_database())::integer here
@@ -334,4 +258,17 @@ export async function readServerFacts(db: Db): Promise<ServerFacts> {
   )
   if (facts === undefined) throw new Error('PostgreSQL did not answer')
   return facts
+}
+
+/**
+ * How far the database's clock is ahead of this machine's (below 0: behind), in milliseconds. It was read somewhere between the question and the answer, so 0 is
+ * all that agrees with either.
+ */
+export async function clockAheadMs(db: Db, now: () => Date): Promise<number> {
+  const before = now().getTime()
+  const [read] = await db.run<{ now: Date }>('select clock_timestamp() "now"')
+  const after = now().getTime()
+  if (read === undefined) throw new Error('PostgreSQL did not answer')
+  const there = read.now.getTime()
+  return there < before ? there - before : Math.max(0, there - after)
 }

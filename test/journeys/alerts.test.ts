@@ -19,12 +19,14 @@ function story(
   series: Readonly<Record<string, string>>,
   hours: number,
   firing: Readonly<Record<string, readonly number[]>>,
+  /** Less often where a rule looks far back. */
+  evaluated: '5m' | '30m' = '5m',
 ) {
   const all = Array.from({ length: hours }, (_, hour) => hour)
   const file = join(folder, 'story.yml')
   const tests = {
     rule_files: [rules],
-    evaluation_interval: '5m',
+    evaluation_interval: evaluated,
     tests: [
       {
         interval: '5m',
@@ -152,6 +154,62 @@ test('a feed whose requests are refused is told of while its provider still trie
     },
     8,
     { PosthornFeedRefused: [2, 3, 4] },
+  )
+  expect(run).not.toThrow()
+})
+
+test('a standby that goes away is told for a day, also where another one takes its place or none has to confirm; one that only starts anew is not', () => {
+  // By hour; of two nodes one tells nothing at first.
+  const told = (state: string, ...hourly: readonly number[]) => {
+    const values = hourly.map((many) => `${many}x11`).join(' ')
+    return {
+      [`posthorn_database_standbys{state="${state}", job="posthorn", instance="a"}`]: values,
+      [`posthorn_database_standbys{state="${state}", job="posthorn", instance="b"}`]: values.replace(/^\d+x/, '_x'),
+    }
+  }
+  const days = (...values: readonly (readonly [many: number, hours: number])[]) =>
+    values.flatMap(([many, hours]) => Array.from({ length: hours }, () => many))
+  const gone = (series: Readonly<Record<string, string>>, firing: readonly number[], hours = 29) =>
+    expect(story(series, hours, { PosthornStandbyGone: firing }, hours > 24 ? '30m' : '5m')).not.toThrow()
+  const none = told('asynchronous', ...days([0, 30]))
+  // One of two that each commit waits for any of; it comes back, or is taken away for good.
+  gone({ ...told('synchronous', ...days([2, 2], [1, 3], [2, 3])), ...none }, hoursOf(3, 5), 8)
+  gone({ ...told('synchronous', ...days([2, 3], [1, 27])), ...none }, hoursOf(4, 27))
+  // The first of a list, whose place the second one takes.
+  gone({ ...told('synchronous', ...days([1, 30])), ...told('asynchronous', ...days([1, 3], [0, 27])) }, hoursOf(4, 27))
+  // It is there as before, and no commit waits for it any more.
+  const other = told('asynchronous', ...days([0, 3], [1, 27]))
+  gone({ ...told('synchronous', ...days([1, 3], [0, 27])), ...other }, hoursOf(4, 27))
+  // A restart of ten minutes; a new one; nobody.
+  gone({ 'posthorn_database_standbys{state="synchronous", job="posthorn", instance="a"}': '1x22 0x1 1x22' }, [], 3)
+  gone({ ...told('synchronous', 1, 2, 2), ...none }, [], 3)
+  gone({ ...told('synchronous', 0, 0, 0), ...none }, [], 3)
+})
+
+test('what stops every commit calls somebody at once; what will stop it, or loses something then, is told in time', () => {
+  const of = (name: string, values: string, labels = '') => ({
+    [`posthorn_database_${name}{job="posthorn", instance="a"${labels}}`]: values,
+  })
+  const run = story(
+    {
+      ...of('commits_wait', '0x11 1x23 0x35'),
+      ...of('standby_lag_bytes', '0x11 0.9e9x11 2e9x23 0x23', ', stage="flush"'),
+      // A backup from a standby holds up its replay, and nothing is lost by that.
+      ...of('standby_lag_bytes', '0x11 9e9x59', ', stage="replay"'),
+      ...of('wal_kept_bytes', '1e9x11 3e9x11 5e9x23 0x23', ', slot="left"'),
+      ...of('wal_kept_bytes', '1e9x71', ', slot="follower"'),
+      ...of('archive_failing', '0x11 1x1 0x9 1x17 0x29'),
+      // Behind counts like ahead, and the step of a time service is over soon.
+      ...of('clock_offset_seconds', '0x11 5x1 0x9 -3x17 0x29'),
+    },
+    6,
+    {
+      PosthornCommitsWait: [2],
+      PosthornStandbyLag: [3],
+      PosthornWalKept: [3],
+      PosthornArchiveFailing: [3],
+      PosthornClock: [3],
+    },
   )
   expect(run).not.toThrow()
 })

@@ -80,6 +80,10 @@ test('39: no commit ends while the standby is away: told to callers and operator
     status: 'fail',
     detail: expect.stringContaining('synchronous_standby_names is follower), and none is connected') as unknown,
   })
+  const told = `http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`
+  await until('in numbers', async () =>
+    (await (await fetch(told)).text()).includes('\nposthorn_database_commits_wait{process="main"} 1\n'),
+  )
 
   // What is hardest: the lease ran out long ago, and nobody of those who would extend it stands in line for the row.
   await wait(3 * leaseSeconds * 1000)
