@@ -90,6 +90,8 @@ test.runIf(process.platform === 'linux')(
       await expect.poll(nodes).toBe(1)
       const builder = childrenOf(service.pid ?? 0).filter((pid) => commandOf(pid).includes('vite.js'))
       expect(builder).toHaveLength(1)
+      // Where the machine's memory runs out meanwhile, it goes before the service.
+      expect(readFileSync(`/proc/${builder[0]}/oom_score_adj`, 'utf8')).toBe('1000\n')
       service.kill()
       expect(await ended).toEqual([0, null])
       expect(commandOf(builder[0] ?? 0)).toBe('')

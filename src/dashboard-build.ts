@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { makeFolders } from './base/folders.ts'
@@ -86,6 +86,7 @@ async function build(outDir: string, giveUp: AbortSignal | undefined, lateMs: nu
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   )
+  goesFirst(child.pid)
   let words = ''
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (piece: Buffer) => (words = `${words}${piece.toString()}`.slice(-wordsMax)))
@@ -104,6 +105,13 @@ async function build(outDir: string, giveUp: AbortSignal | undefined, lateMs: nu
   // Nobody but the kernel, where there is no memory left, ends it so.
   if (signal === 'SIGKILL') throw new Error('the machine has ended its build (SIGKILL), as where its memory is full')
   throw new Error(`vite build ended with ${signal ?? `status ${status}`}: ${words.trim()}`)
+}
+
+/** Where memory runs out while it is built beside the service, the kernel ends the build and not the service (as of commands: bin/posthorn). A wish. */
+function goesFirst(pid: number | undefined): void {
+  try {
+    if (process.platform === 'linux' && pid !== undefined) writeFileSync(`/proc/${pid}/oom_score_adj`, '1000')
+  } catch {}
 }
 
 /** Builds of other sources, and what a start that was killed left behind; not what another start may be writing at this moment. */

@@ -104,3 +104,22 @@ test('a checkout that Node loads nothing from says so', () => {
     ) as string,
   })
 })
+
+test.runIf(process.platform === 'linux')(
+  'where a machine has no memory left, a command ends, and not the service beside it',
+  () => {
+    const tell = `data:text/javascript,${encodeURIComponent(`
+      import { readFileSync } from 'node:fs'
+      console.log('goes ' + readFileSync('/proc/self/oom_score_adj', 'utf8').trim())
+      process.exit()`)}`
+    const goes = (...args: string[]) =>
+      spawnSync(join(root, 'bin/posthorn'), args, {
+        env: { PATH: process.env['PATH'], NODE_OPTIONS: `--import=${tell}` },
+        encoding: 'utf8',
+      }).stdout
+    const own = readFileSync('/proc/self/oom_score_adj', 'utf8').trim()
+    expect(goes('backup', 'it')).toBe('goes 1000\n')
+    expect(goes('suppression', 'import', 'Shop', 'list.csv')).toBe('goes 1000\n')
+    expect(goes('serve')).toContain(`goes ${own}\n`)
+  },
+)
