@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { once } from 'node:events'
 import { gzipSync } from 'node:zlib'
 import type { Client } from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, onTestFinished, test } from 'vitest'
 import { limits } from '../config.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import type { MessageId } from '../domain/message.ts'
@@ -16,9 +16,8 @@ import type { AttachedFile } from '../mail/compose.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { readBlob, stageBlob } from '../store/blobs.ts'
 import { isDatabaseAway, openDatabase, type Db } from '../store/database.ts'
-import type { EmbeddedConnection } from '../embedded/embedded.ts'
 import { makeIds } from '../store/message-id.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import { readTimeline } from '../store/views/message-timeline.ts'
 import { makeAccept, makeAcceptMail, makeScanner, readQuota, type Accept, type AcceptTools } from './accept.ts'
@@ -26,17 +25,12 @@ import { acceptTools } from './accept.test-kit.ts'
 
 const builtIn = makeScanner(undefined)
 const away = makeScanner({ path: '/nonexistent/clamd.sock' })
-let world: StoreWorld
-let accept: Accept
-let connection: EmbeddedConnection
 const closings: (() => Promise<void> | void)[] = []
 
-beforeAll(async () => {
-  world = await storeWorld()
-  const { host, port, user, password, database } = await world.session()
-  connection = { host, port, user: user ?? '', password: password ?? '', database: database ?? '' }
-  accept = makeAccept(await toolsOn(world.db))
-})
+const world = await storeWorld()
+const { host, port, user, password, database } = await world.session()
+const connection = { host, port, user: user ?? '', password: password ?? '', database: database ?? '' }
+const accept = makeAccept(await toolsOn(world.db))
 afterEach(async () => {
   for (const close of closings.splice(0).toReversed()) await close()
 })

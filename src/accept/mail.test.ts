@@ -1,5 +1,5 @@
 // A mail for several recipients against a real database: all or none, the quota shared with REST, the same mail again, and never too late.
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { MessageId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
@@ -10,24 +10,18 @@ import { readBlob } from '../store/blobs.ts'
 import { makeIds } from '../store/message-id.ts'
 import { databaseNow } from '../store/database.ts'
 import { sweepRepeats } from '../store/repeats.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
-import { makeAccept, makeAcceptMail, type Accept, type AcceptMail, type AcceptTools } from './accept.ts'
+import { makeAccept, makeAcceptMail, type AcceptTools } from './accept.ts'
 import { acceptTools } from './accept.test-kit.ts'
 
-let world: StoreWorld
-let tools: AcceptTools
-let acceptMail: AcceptMail
-let accept: Accept
-beforeAll(async () => {
-  world = await storeWorld()
-  const ids = makeIds(world.db)
-  await ids.synchronize()
-  ids.stop()
-  tools = acceptTools(world, { ids })
-  acceptMail = makeAcceptMail(tools)
-  accept = makeAccept({ ...tools, admitter: makeAdmitter(world.anotherNode()) })
-})
+const world = await storeWorld()
+const ids = makeIds(world.db)
+await ids.synchronize()
+ids.stop()
+const tools = acceptTools(world, { ids })
+const acceptMail = makeAcceptMail(tools)
+const accept = makeAccept({ ...tools, admitter: makeAdmitter(world.anotherNode()) })
 afterAll(async () => {
   await tools.scanner.stop()
   await world.close()

@@ -3,22 +3,19 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
 import { nestedZip, zipOf, zipped } from '../../test/world/archives.ts'
-import { eicar, ownMalware, ownMalwareName, startClamd, type Clamd } from '../../test/world/clamd.ts'
+import { eicar, ownMalware, ownMalwareName, startClamd } from '../../test/world/clamd.ts'
 import { limits } from '../config.ts'
 import { clamdAt } from './clamd.ts'
 import { makeScanner, type ScanFile, type Scanner, type ScanTimes } from './scan.ts'
 
-let clamd: Clamd
 const closings: (() => Promise<unknown>)[] = []
-beforeAll(async () => {
-  clamd = await startClamd()
-})
+const clamd = await startClamd()
 afterEach(async () => {
   for (const close of closings.splice(0).toReversed()) await close()
 })
-afterAll(() => clamd?.stop())
+afterAll(() => clamd.stop())
 
 /** Where the time is not what is looked at, a machine with much else to do changes no verdict. */
 const unhurried: ScanTimes = { scanMs: 600_000, examineMs: 600_000 }

@@ -3,24 +3,16 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { Check } from '../doctor/doctor.ts'
 import { around, bare, run } from './command.test-kit.ts'
 
 const [oldKey, otherKey] = ['o'.repeat(32), 'x'.repeat(32)]
-let folder: string
-let file: string
-let full: FreshDatabase
-let empty: FreshDatabase
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-restore-'))
-  file = join(folder, 'posthorn.backup')
-  ;[full, empty] = await Promise.all([freshDatabase(), freshDatabase()])
-  await posthorn(over(full, oldKey), 'workspace', 'create', '--name', 'Shop')
-  expect(await posthorn(over(full, oldKey), 'backup', file)).toMatchObject({ status: 0 })
-})
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-restore-'))
+const file = join(folder, 'posthorn.backup')
+const [full, empty] = await Promise.all([freshDatabase(), freshDatabase()])
 afterAll(async () => {
   await Promise.all([full.drop(), empty.drop()])
   rmSync(folder, { recursive: true, force: true })
@@ -29,6 +21,9 @@ afterAll(async () => {
 const over = ({ connection }: FreshDatabase, key: string) =>
   around(connection, { POSTHORN_DATA_DIR: folder, POSTHORN_SECRET_KEY: key })
 const posthorn = (env: NodeJS.ProcessEnv, ...args: readonly string[]) => run(env, args)
+
+await posthorn(over(full, oldKey), 'workspace', 'create', '--name', 'Shop')
+expect(await posthorn(over(full, oldKey), 'backup', file)).toMatchObject({ status: 0 })
 
 test('a backup that other tools have made is noted, and no file written; it is one or the other', async () => {
   expect(await posthorn(over(full, oldKey), 'backup', '--noted', '--json')).toMatchObject({

@@ -1,17 +1,12 @@
 // What support reads of somebody's refused mail: the row that the service wrote, found by what is known of it.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeRefusalBook } from '../store/refused-submissions.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { around, run } from './command.test-kit.ts'
 
-let world: StoreWorld
-let sender: Sender
-
-beforeAll(async () => {
-  world = await storeWorld()
-  sender = await world.sender()
-})
+const world = await storeWorld()
+const sender = await world.sender()
 afterAll(() => world.close())
 
 async function refused(...args: readonly string[]): Promise<string> {

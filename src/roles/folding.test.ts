@@ -1,13 +1,10 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { folding } from './folding.ts'
 import type { Db } from '../store/database.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })

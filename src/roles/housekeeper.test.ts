@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
 import { housekeeper } from './housekeeper.ts'
 import type { Db } from '../store/database.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7, auditDays: 400 }

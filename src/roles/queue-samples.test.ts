@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { queueSamples } from './queue-samples.ts'
 import { isMailReal } from '../store/routes.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 
 const vault = makeVault('a key for the tests of the queue samples')
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 test('that there was never a backup is told as soon as mail leaves the machine, be it over the route of one workspace alone', async () => {

@@ -1,22 +1,17 @@
 // The acceptance commit on real PostgreSQL: exact quotas whoever asks and however many, windows at their edges, and the record, content,
 // queue row, key and event together or not at all.
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter, surelyNotAdmitted, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
 import { readBlob, stageBlob, sweepStagedBlobs } from './blobs.ts'
 import { isDatabaseAway, openDatabase, type Db } from './database.ts'
 import { readWindows } from './usage.ts'
-import { storeWorld, type Limits, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, type Limits, type Sender } from './store.test-kit.ts'
 
-let world: StoreWorld
-let here: Admitter
-let there: Admitter
-beforeAll(async () => {
-  world = await storeWorld()
-  here = makeAdmitter(world.db)
-  there = makeAdmitter(world.anotherNode())
-})
+const world = await storeWorld()
+const here = makeAdmitter(world.db)
+const there = makeAdmitter(world.anotherNode())
 afterEach(() => world.setClock())
 afterAll(() => world.close())
 

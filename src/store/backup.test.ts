@@ -24,16 +24,11 @@ import { isRefusal } from '../domain/refusal.ts'
 import { catchUp } from '../webhooks/webhooks.ts'
 import { backUp, restore } from './backup.ts'
 import { openDatabase, type Db } from './database.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-let empty: FreshDatabase
-let folder: string
-beforeAll(async () => {
-  world = await storeWorld()
-  empty = await freshDatabase()
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-backup-'))
-})
+const world = await storeWorld()
+const empty = await freshDatabase()
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-backup-'))
 afterAll(async () => {
   await world.close()
   await empty.drop()

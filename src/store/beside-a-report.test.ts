@@ -1,20 +1,16 @@
 // Reports change a message's row whenever they come, also while a statement of the queue waits for it. What PostgreSQL then does with a row that has
 // changed (EvalPlanQual) loses it, or fails, for some shapes of a statement over partitions (docs/decisions/0064): none of ours may have one.
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { claimDue } from './claim.ts'
-import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
+import { makeRecorder, reap, type Armable, type Ending } from './outbound.ts'
 import { makeReportRecorder } from './reports.ts'
-import { sentEnding, storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { sentEnding, storeWorld, wholeClaim, type ClaimedAs, type Sender } from './store.test-kit.ts'
 
-let world: StoreWorld
 let sender: Sender
-let recorder: Recorder
-beforeAll(async () => {
-  world = await storeWorld()
-  recorder = makeRecorder(world.db, world.db, await world.node())
-  await world.fillMonths()
-})
+const world = await storeWorld()
+const recorder = makeRecorder(world.db, world.db, await world.node())
+await world.fillMonths()
 beforeEach(async () => {
   await world.db.run('delete from outbound')
   sender = await world.sender()

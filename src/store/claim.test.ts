@@ -1,18 +1,15 @@
 // Who gets the next turns, on real PostgreSQL: workspaces before lanes before length of the queue, rooms of destinations kept, and a cost
 // that does not grow with what waits. Cost is counted in pages that were looked at: time would depend on the machine.
-import { afterAll, beforeEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Client } from 'pg'
 import { makeAdmitter } from './admit.ts'
 import { claimDue, type ClaimAnswer, type ClaimRequest } from './claim.ts'
 import { listDestinationLimits, removeDestinationLimits, setDestinationLimits } from './destinations.ts'
 import type { Db, Statement } from './database.ts'
-import { storeWorld, wholeClaim, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim, type Sender } from './store.test-kit.ts'
 import { leastId } from './message-id.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 // Not deleted: what a vacuum leaves of that is its own affair.
 beforeEach(() => world.db.run('truncate outbound'))
 afterAll(() => world.close())

@@ -1,17 +1,14 @@
 // What has expired is over, on real PostgreSQL, whether or not it would get a turn; and nothing else is touched by the look for it.
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue } from './claim.ts'
 import type { Db } from './database.ts'
 import { expireSome } from './expire.ts'
-import { storeWorld, wholeClaim, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim } from './store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 beforeEach(() => world.db.run('truncate outbound'))
 afterAll(() => world.close())
 

@@ -1,27 +1,22 @@
 // Somebody holds a row locked for long (an operator's psql, left open within a transaction): whatever cannot be done without that row waits, and nothing
 // else does.
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { claimDue } from './claim.ts'
 import { expireSome } from './expire.ts'
-import { openDatabase, sqlState, type Db } from './database.ts'
-import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
-import { sentEnding, storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { openDatabase, sqlState } from './database.ts'
+import { makeRecorder, reap, type Armable, type Ending } from './outbound.ts'
+import { sentEnding, storeWorld, wholeClaim, type ClaimedAs, type Sender } from './store.test-kit.ts'
 
-let world: StoreWorld
 let sender: Sender
-let db: Db
-let recorder: Recorder
-beforeAll(async () => {
-  world = await storeWorld()
-  db = openDatabase(world.connection, {
-    name: 'test',
-    connectionsMax: 2,
-    answerMs: 30_000,
-    lockMs: limits.lockMs,
-  })
-  recorder = makeRecorder(db, db, await world.node())
+const world = await storeWorld()
+const db = openDatabase(world.connection, {
+  name: 'test',
+  connectionsMax: 2,
+  answerMs: 30_000,
+  lockMs: limits.lockMs,
 })
+const recorder = makeRecorder(db, db, await world.node())
 beforeEach(async () => {
   await world.db.run('delete from outbound')
   sender = await world.sender()

@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { noteBackup, readLastBackup } from './last-backup.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 test('the youngest backup is told with its size and its age by the database’s clock; of other tools when they said so', async () => {

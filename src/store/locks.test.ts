@@ -1,16 +1,12 @@
 // No statement both locks rows and looks into partitioned tables (docs/decisions/0064): on PostgreSQL 18 the server may crash over a row that
 // changed meanwhile, and on every release such a statement may leave rows out. A race shows that seldom, and a text always.
 import { readdirSync, readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { afterAll, expect, test } from 'vitest'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-let partitioned: RegExp
-beforeAll(async () => {
-  world = await storeWorld()
-  const names = await world.value<string>(`select string_agg(relname, '|') from pg_class where relkind = 'p'`)
-  partitioned = new RegExp(`\\b(?:from|join|update|using) (?:${names})\\b`)
-})
+const world = await storeWorld()
+const names = await world.value<string>(`select string_agg(relname, '|') from pg_class where relkind = 'p'`)
+const partitioned = new RegExp(`\\b(?:from|join|update|using) (?:${names})\\b`)
 afterAll(() => world.close())
 
 const locks = /\bfor (?:no key )?(?:update|share|key share)\b/

@@ -1,19 +1,15 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { installationKeys } from '../base/installation-key.ts'
 import { openVault, WrongInstallationKey } from './mac-root.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
 const [key, other] = ['k'.repeat(32), 'o'.repeat(32)]
-let world: StoreWorld
-let folder: string
-beforeAll(async () => {
-  world = await storeWorld()
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-wrong-key-'))
-  await openVault({ all: () => [key] }, world.db)
-})
+const world = await storeWorld()
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-wrong-key-'))
+await openVault({ all: () => [key] }, world.db)
 afterAll(async () => {
   await world.close()
   rmSync(folder, { recursive: true, force: true })

@@ -1,15 +1,11 @@
 // Both tables of moves, TypeScript's and PostgreSQL's, say the same of every pair; and the queue's own guards hold whatever statement asks.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { messageStatuses, type MessageStatus } from '../domain/message.ts'
 import { isFinal, mayBecome } from '../domain/moves.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-let sender: Sender
-beforeAll(async () => {
-  world = await storeWorld()
-  sender = await world.sender()
-})
+const world = await storeWorld()
+const sender = await world.sender()
 afterAll(() => world.close())
 
 const refused = { code: '23514' } // check_violation, which the triggers raise too

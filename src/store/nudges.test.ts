@@ -1,22 +1,18 @@
 // A commit that notifies waits for every other one that does: the busy pools leave it to a session that waits for no disk.
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
-import type { Client, Notification } from 'pg'
+import { afterAll, afterEach, expect, test, vi } from 'vitest'
+import type { Notification } from 'pg'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db } from './database.ts'
 import { makeNudges, type Nudges } from './nudges.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-let listener: Client
 const heard: Notification[] = []
 const ends: (() => Promise<void>)[] = []
-beforeAll(async () => {
-  world = await storeWorld()
-  listener = await world.session()
-  listener.on('notification', (notification) => heard.push(notification))
-  await listener.query('listen posthorn_due; listen posthorn_webhooks')
-})
+const world = await storeWorld()
+const listener = await world.session()
+listener.on('notification', (notification) => heard.push(notification))
+await listener.query('listen posthorn_due; listen posthorn_webhooks')
 afterEach(async () => {
   for (const end of ends.splice(0)) await end()
   await world.db.run('delete from webhook_endpoints')

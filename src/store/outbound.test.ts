@@ -2,7 +2,7 @@
 // (delivery-semantics, "What breaks it"). Where two sessions meet, one is held by a lock until the other has done its part.
 import { randomUUID } from 'node:crypto'
 import type { Client } from 'pg'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
 import {
@@ -13,22 +13,16 @@ import {
   reap,
   type Armable,
   type Ending,
-  type Mark,
   type Recorder,
 } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue } from './claim.ts'
-import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim, type ClaimedAs, type Sender } from './store.test-kit.ts'
 
-let world: StoreWorld
 let sender: Sender
-let recorder: Recorder
-let node: Mark
-beforeAll(async () => {
-  world = await storeWorld()
-  node = await world.node()
-  recorder = makeRecorder(world.db, world.db, node)
-})
+const world = await storeWorld()
+const node = await world.node()
+const recorder = makeRecorder(world.db, world.db, node)
 beforeEach(async () => {
   sender = await world.sender()
 })

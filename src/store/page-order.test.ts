@@ -1,7 +1,7 @@
 // Pages go by ids, and what is too much goes from the oldest on: both by the database's time. Here its clock is a year from this node's, which is
 // what a node is to another whose clock is wrong.
 import { randomUUIDv7 } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { countAudit, pageAudit, writeAudit } from './audit.ts'
@@ -10,16 +10,12 @@ import { makeRefusalBook, searchRefusals } from './refused-submissions.ts'
 import { makeReturnPathKeys } from './return-path-keys.ts'
 import { makeSandboxInbox } from './sandbox.ts'
 import { insertSession } from './sessions.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 import { insertSuppressions } from './suppressions.ts'
 import { queueTest } from './webhook-replay.ts'
 
-let world: StoreWorld
-let sender: Sender
-beforeAll(async () => {
-  world = await storeWorld()
-  sender = await world.sender()
-})
+const world = await storeWorld()
+const sender = await world.sender()
 afterAll(() => world.close())
 
 const later = '2031-01-01T00:00:00Z'

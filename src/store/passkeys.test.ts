@@ -1,12 +1,9 @@
 // Answers to questions that were put to authenticators: each is noted once, and forgotten when its question is long closed.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { noteAnswer } from './passkeys.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 test('of two that bring the same answer at once, on two nodes, one is the first; and what is long closed is forgotten', async () => {

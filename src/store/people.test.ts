@@ -1,6 +1,6 @@
 // What a person, or a workspace with many members, may have at a time: the oldest goes, or the next is refused, and nobody else feels it.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import type { WorkspaceId } from '../domain/message.ts'
 import { saveInvitation } from './invitations.ts'
 import { lockMembers } from './members.ts'
@@ -9,12 +9,9 @@ import { insertPasskey } from './passkeys.ts'
 import { insertUser, userById } from './people.ts'
 import { confirmPendingTotp, replaceRecoveryCodes, setPendingTotp, takeRecoveryCode } from './second-factors.ts'
 import { insertSession, listSessionRows } from './sessions.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 async function person(): Promise<string> {

@@ -1,14 +1,11 @@
 // What waits, asked of the real database: an alert ends by the answer.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { makeAdmitter } from './admit.ts'
 import { routesWaitedFor } from './queue-facts.ts'
 import type { RelayRoute } from './reports.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, type Sender } from './store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 test('mail waits for the route of its workspace, or else for that of the installation, until it is final', async () => {

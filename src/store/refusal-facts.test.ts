@@ -1,12 +1,9 @@
 // What the doctor is told of refusals by policy holds for every workspace, however many others have much to tell.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { readRefusalFacts } from './refusal-facts.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 /** Reports about so many messages of an hour ago. */

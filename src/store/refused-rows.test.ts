@@ -1,21 +1,18 @@
 // One message whose rows contradict each other (a restore of single tables, a hand) holds up nobody else: claims, reapers and the walk over what has
 // expired go past what the database refuses, on real PostgreSQL, and say so.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue } from './claim.ts'
 import { expireSome } from './expire.ts'
 import { assumeSentSince, liftFence } from './fence.ts'
 import { reap } from './outbound.ts'
-import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim, type ClaimedAs, type Sender } from './store.test-kit.ts'
 
-let world: StoreWorld
 let sender: Sender
 let said: string[]
 const refused = (error: Error) => void said.push(error.message)
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 beforeEach(async () => {
   await world.db.run('truncate outbound')
   sender = await world.sender()

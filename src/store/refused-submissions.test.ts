@@ -1,16 +1,13 @@
 // The record of what was refused: written behind the answers, bounded, each workspace its own, gone after 30 days.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { silentLog, type Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { openDatabase } from './database.ts'
 import { makeRefusalBook, pruneRefusals, searchRefusals, withoutAddresses } from './refused-submissions.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 const latest = async (workspace: WorkspaceId, most = 9) =>
   (await searchRefusals(world.db, workspace, {}, { most })).rows

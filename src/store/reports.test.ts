@@ -1,18 +1,14 @@
 // Recording what providers report: each report once, one final status whatever the order, and never a word about the processing state.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { rankOf } from '../domain/delivery-status.ts'
 import type { Claim, DeliveryEventType, MessageId } from '../domain/message.ts'
-import { makeReportRecorder, pruneReports, type ReportAnswer, type ReportRow } from './reports.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { makeReportRecorder, pruneReports, type ReportRow } from './reports.ts'
+import { storeWorld, type Sender } from './store.test-kit.ts'
 
-let world: StoreWorld
 let sender: Sender
-let record: (row: ReportRow) => Promise<ReportAnswer>
-beforeAll(async () => {
-  world = await storeWorld()
-  record = makeReportRecorder(world.db)
-})
+const world = await storeWorld()
+const record = makeReportRecorder(world.db)
 beforeEach(async () => {
   sender = await world.sender()
 })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { makeVault } from '../base/secret.ts'
 import { makeToken } from '../mail/return-path.ts'
 import type { Armable } from './outbound.ts'
@@ -7,14 +7,11 @@ import { makeSandboxInbox, pageSandbox, pruneSandbox } from './sandbox.ts'
 import { emptyDatabase } from '../../test/world/postgres.ts'
 import { openDatabase } from './database.ts'
 import { migrate } from './migrate.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, type Sender } from './store.test-kit.ts'
 import { pageMessages } from './views/message-list.ts'
 
 const vault = makeVault(Buffer.alloc(32, 7).toString('base64'))
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 let shop: Sender

@@ -1,6 +1,6 @@
 // Whether a PostgreSQL may hold accepted mail: what is unfit is refused, what ends badly is told, and each in a sentence that says what to do.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { emptyDatabase, freshDatabase, urlOf, type FreshDatabase } from '../../test/world/postgres.ts'
+import { afterAll, expect, test } from 'vitest'
+import { emptyDatabase, freshDatabase, urlOf } from '../../test/world/postgres.ts'
 import { checkDatabase } from '../doctor/database-checks.ts'
 import { noDatabase } from '../start-trouble.ts'
 import { awayWords, poolerBetween } from './database-away.ts'
@@ -9,10 +9,7 @@ import { migrate } from './migrate.ts'
 import { readStandbys, warningsAboutStandbys } from './replication.ts'
 import { warningsAboutUpkeep, whyNothingIsWritten, whyUnfit } from './server-facts.ts'
 
-let database: FreshDatabase
-beforeAll(async () => {
-  database = await freshDatabase()
-})
+const database = await freshDatabase()
 afterAll(() => database.drop())
 
 test.each([

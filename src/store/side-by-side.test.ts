@@ -2,27 +2,24 @@
 // over messages of four partitions. No statement may fail, and in the end each message's record, its history and its place in the queue are one story.
 import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { rankOf } from '../domain/delivery-status.ts'
 import { claimDue, type LaneCursors } from './claim.ts'
 import { extendLeases, extendLocked, claimName, makeRecorder, reap, type Claimed, type Ending } from './outbound.ts'
 import { makeReportRecorder } from './reports.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 import { leastId } from './message-id.ts'
 
 const [leaseMs, triesMax] = [400, 6]
 const messagesEach = 1_500
 /** Fewer than there are of these, with all that are tried again. */
 const claimsInAll = 5_000
-let world: StoreWorld
-let senders: Sender[]
-beforeAll(async () => {
-  world = await storeWorld()
-  senders = [await world.sender(), await world.sender(), await world.sender()]
-  await world.fillMonths()
-  for (const { workspaceId, mailboxId } of senders)
-    await world.db.run(
-      `with ids as (
+const world = await storeWorld()
+const senders = [await world.sender(), await world.sender(), await world.sender()]
+await world.fillMonths()
+for (const { workspaceId, mailboxId } of senders)
+  await world.db.run(
+    `with ids as (
          select (left(uuid_floor(app_now() - n % 4 * interval '28 days' - n * interval '1 second')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id, n
            from generate_series(1, $3::integer) n),
        records as (
@@ -34,10 +31,9 @@ beforeAll(async () => {
        contents as (insert into contents (workspace_id, message_id, body_text) select $1, id, 'Good morning' from ids)
        insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
        select id, $1, $2, 'd' || n % 5 || '.example', app_now(), app_now() + interval '1 day' from ids`,
-      [workspaceId, mailboxId, messagesEach],
-    )
-  await world.db.run('analyze')
-}, 60_000)
+    [workspaceId, mailboxId, messagesEach],
+  )
+await world.db.run('analyze')
 afterAll(() => world.close())
 
 /** Failures of statements, with what was asked. */

@@ -1,6 +1,6 @@
 // What a statement reads belongs to what it answers, and not to what else lies in its tables (docs/decisions/0006): here they are large, and what is
 // asked for is little. Pages are counted, which no busy machine makes more.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { escapeLiteral } from 'pg'
 import { limits } from '../config.ts'
 import { pageAudit, pageInstallationAudit } from './audit.ts'
@@ -11,7 +11,7 @@ import { beginOrderAnew } from './commit-order.ts'
 import { expireSome } from './expire.ts'
 import { makeRecorder, reap, type Armable } from './outbound.ts'
 import { listMailboxRows, mailboxNamed } from './mailboxes.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 import { readWebhookQueueFacts } from './queue-facts.ts'
 import { pageSandbox } from './sandbox.ts'
 import { readRefusalFacts } from './refusal-facts.ts'
@@ -24,21 +24,16 @@ import { makeWebhookRecorder } from './webhook-results.ts'
 import { claimWebhooks } from './webhooks.ts'
 import { leastId } from './message-id.ts'
 
-let world: StoreWorld
-let sender: Sender
-let session: Db
-beforeAll(async () => {
-  world = await storeWorld()
-  sender = await world.sender()
-  // Many workspaces have little, so that one with very much looks like them to the planner.
-  await world.db.run(
-    `insert into workspaces (id, name, plan) select gen_random_uuid(), 'small ' || n, (select name from plans limit 1) from generate_series(1, 300) n`,
-  )
-  // Nobody has taken statistics yet: so it is behind a restore, and wherever a table grows faster than they are taken.
-  for (const table of ['suppressions', 'users', 'audit_log', 'domains', 'mailboxes', 'outbound', 'webhook_queue'])
-    await world.db.run(`alter table ${table} set (autovacuum_enabled = off)`)
-  session = openDatabase(world.connection, { name: 'one session', connectionsMax: 1, answerMs: 15_000 })
-})
+const world = await storeWorld()
+const sender = await world.sender()
+// Many workspaces have little, so that one with very much looks like them to the planner.
+await world.db.run(
+  `insert into workspaces (id, name, plan) select gen_random_uuid(), 'small ' || n, (select name from plans limit 1) from generate_series(1, 300) n`,
+)
+// Nobody has taken statistics yet: so it is behind a restore, and wherever a table grows faster than they are taken.
+for (const table of ['suppressions', 'users', 'audit_log', 'domains', 'mailboxes', 'outbound', 'webhook_queue'])
+  await world.db.run(`alter table ${table} set (autovacuum_enabled = off)`)
+const session = openDatabase(world.connection, { name: 'one session', connectionsMax: 1, answerMs: 15_000 })
 afterAll(async () => {
   await session.close()
   await world.close()

@@ -1,14 +1,11 @@
 // An endpoint fails in the time in which somebody posts to it, and in no other.
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { Db } from './database.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld } from './store.test-kit.ts'
 import { sendersThere } from './webhook-senders.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterEach(async () => {
   vi.useRealTimers()
   await world.setClock()

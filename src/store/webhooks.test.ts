@@ -1,10 +1,10 @@
 // The outbox and the reading of events, on real PostgreSQL: beside every event in its transaction, for those who want it; shared fairly; never
 // past an event that commits late.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import type { WorkspaceId } from '../domain/message.ts'
 import { limits } from '../config.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, type Sender } from './store.test-kit.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase } from './database.ts'
 import { changeEndpoint, disableEndpoint, insertEndpoint } from './webhook-endpoints.ts'
@@ -15,12 +15,9 @@ import type { WebhookLogFilter } from '../domain/webhook.ts'
 import { readInCommitOrder, readWebhookLog, searchWebhookLog } from './views/webhook-events.ts'
 import { leastId } from './message-id.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 beforeEach(() => world.db.run('delete from webhook_queue'))
-afterAll(() => world?.close())
+afterAll(() => world.close())
 
 async function customer(types: readonly string[] | null = null): Promise<Sender> {
   const sender = await world.sender()
