@@ -16,6 +16,27 @@ test('ids and the time by which messages expire are the database’s, however wr
   ids.stop()
 })
 
+test('an answer that was long on its way puts no id back behind the one before', async () => {
+  const at = Date.parse('2030-03-01T00:00:00Z')
+  await world.setClock(new Date(at).toISOString())
+  vi.useFakeTimers({ toFake: ['Date'], now: at })
+  let before = ''
+  const rows: typeof world.db.rows = async (...statement) => {
+    const found = await world.db.rows(...statement)
+    vi.setSystemTime(at + 4_000)
+    before = ids.next()
+    return found as never
+  }
+  const ids = makeIds({ ...world.db, rows })
+  try {
+    await ids.synchronize()
+    expect(ids.next() > before).toBe(true)
+  } finally {
+    vi.useRealTimers()
+    ids.stop()
+  }
+})
+
 test.each([
   ['ahead', 6 * 3600_000],
   ['back', -400 * 86_400_000],

@@ -21,7 +21,7 @@ export interface IdMaker {
   stop(): void
 }
 
-/** UUIDs come in order within a process as long as the clock does not go back. */
+/** UUIDs come in order within a process as long as neither clock goes back. */
 export function makeIds(db: Db): IdMaker {
   let offsetMs = 0
   let apartMs = 0
@@ -37,7 +37,10 @@ export function makeIds(db: Db): IdMaker {
     const apartBefore = apart()
     const [row] = await db.rows<{ ms: number }>(clock)
     if (row === undefined) return
-    offsetMs = Math.round(row.ms - (before + Date.now()) / 2)
+    // The database said so at some moment in between, and our clock cuts milliseconds off. What may be right stays: an answer that was long on its way would
+    // put ids back behind those before.
+    const [least, most] = [row.ms - Date.now() - 1, row.ms - before]
+    offsetMs = Math.round(Math.min(Math.max(offsetMs, least), most))
     apartMs = apartBefore // set meanwhile: it will be asked again
   }
   const sure = async () => {
