@@ -14,7 +14,6 @@ import { examine } from '../doctor/doctor.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { MemberRole, Scope } from '../domain/scopes.ts'
 import { isDatabaseAway } from '../store/database.ts'
-import { makeIds } from '../store/message-id.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readStatus } from '../store/views/message-status.ts'
 import { makeTargets, makeWebhookDesk } from '../webhooks/webhooks.ts'
@@ -83,8 +82,6 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
   const world = await storeWorld()
   const { db } = world
   const dns = await startDnsServer()
-  const ids = makeIds(db)
-  await ids.synchronize()
   const vault = makeVault(randomBytes(32).toString('base64'))
   const sent: Notice[] = []
   const waiting: (() => void)[] = []
@@ -95,7 +92,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
   }
   const scanner = makeScanner(undefined)
   const targets = makeTargets({ POSTHORN_DNS_SERVERS: [dns.address], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: true })
-  const tools = acceptTools(world, { ids, scanner })
+  const tools = acceptTools(world, { scanner })
   const accept = makeAccept(tools)
   const live = makeLive()
   const office: Office = {
@@ -231,7 +228,6 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     close: async () => {
       await app.close()
       await scanner.stop()
-      ids.stop()
       await world.close()
     },
   }

@@ -1,5 +1,5 @@
 // Suppressions, usage and the sandbox's inbox.
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../../config.ts'
 import { makeFold } from '../../store/usage.ts'
 import type { Sender } from '../../store/store.test-kit.ts'
@@ -90,7 +90,14 @@ describe('suppressions', () => {
 })
 
 describe('usage', () => {
-  beforeAll(begin)
+  // The clock stands: what was counted in one hour would be looked for in the next.
+  let began: string
+  beforeAll(async () => {
+    await begin()
+    began = new Date().toISOString()
+    await office.world.setClock(began)
+  })
+  afterAll(() => office.world.setClock())
 
   test('counts each event once in its hour, folded or not, with the time that delivery took', async () => {
     for (let n = 0; n < 5; n++) await send(`a${n}@example.org`)
@@ -118,16 +125,16 @@ describe('usage', () => {
     expect(await office.world.value('select count(*)::integer from fresh_counts')).toBe(0)
     expect((await series()).totals).toEqual(before.totals)
     await makeFold()(office.world.db)
-    // Until the end of this hour, by the clock of those who count.
-    const hour = Math.ceil(Date.now() / 3600_000) * 3600_000 + 5 * 3600_000
-    await office.world.setClock(new Date(hour - 1).toISOString())
-    const { to } = (await owner.ask('GET', '/usage/series')).json<{ to: string }>()
-    await office.world.setClock()
-    expect(to).toBe(new Date(hour).toISOString())
     expect((await owner.ask('GET', '/usage/series?step=day')).json()).toMatchObject({
       step: 'day',
       totals: before.totals,
     })
+    // Until the end of this hour, by the clock of those who count.
+    const hour = Math.ceil(Date.now() / 3600_000) * 3600_000 + 5 * 3600_000
+    await office.world.setClock(new Date(hour - 1).toISOString())
+    const { to } = (await owner.ask('GET', '/usage/series')).json<{ to: string }>()
+    await office.world.setClock(began)
+    expect(to).toBe(new Date(hour).toISOString())
   })
 
   test('windows are those of admission', async () => {
