@@ -19,8 +19,14 @@ export interface FeedKeys {
 
 export type FeedRefusal = 'signature' | 'stale' | 'malformed' | 'topic'
 
+/** What exactly is wrong, for whoever writes such requests themselves. */
+export interface FeedMistake {
+  readonly field: string
+  readonly words: string
+}
+
 export type FeedReading =
-  | { readonly refused: FeedRefusal }
+  | { readonly refused: FeedRefusal; readonly mistake?: FeedMistake }
   /** SNS asks whether we want the topic. */
   | { readonly confirm: string }
   | {

@@ -467,18 +467,33 @@ describe('the generic feed', () => {
     const other = body.replace('e1', 'e2')
     expect(await post(id, other, signed(secret, other))).toEqual({ refused: 'replayed' })
     expect(await post(id, body, signed(secret, other))).toEqual({ refused: 'signature' })
-    expect(await post(id, body, signed(secret, body, { at: new Date(now.getTime() - 301_000) }))).toEqual({ refused: 'stale' }) // prettier-ignore
-    for (const [at, wrong] of [
-      '{}',
-      '{"events":[{}]}',
-      '{"events":[{"id":"a","type":"bounce"}]}',
-      '{"events":[{"id":"a","type":"x","token":"t"}]}',
-      JSON.stringify({ events: Array.from({ length: limits.feedEventsMax + 1 }, () => events.events[0]) }),
-      'x',
-    ].entries())
-      // prettier-ignore
-      expect(await post(id, wrong, signed(secret, wrong, { id: `wrong ${at}` }))).toEqual({ refused: 'malformed' })
+    expect(await post(id, body, signed(secret, body, { at: new Date(now.getTime() - 301_000) }))).toMatchObject({ refused: 'stale' }) // prettier-ignore
     expect(recorded).toEqual([])
+  })
+
+  test.each([
+    ['{}', 'events'],
+    ['x', 'events'],
+    [JSON.stringify({ events: Array.from({ length: limits.feedEventsMax + 1 }, () => events.events[0]) }), 'events'],
+    ['{"events":[{}]}', 'events.0.id'],
+    [JSON.stringify({ events: [...events.events, { id: 'a', type: 'x', token: 't' }] }), 'events.1.type'],
+    ['{"events":[{"id":"a","type":"bounce"}]}', 'events.0'],
+  ])('whoever writes %.40s is told that it is %s, and nothing of it counts', async (body, field) => {
+    const { id, secret = '' } = await made({ provider: 'generic' })
+    expect(await post(id, body, signed(secret, body))).toEqual({
+      refused: 'malformed',
+      mistake: { field, words: expect.stringContaining(`"${field}" must `) as string },
+    })
+    expect(recorded).toEqual([])
+  })
+
+  test('a request without an id, or of another time, is told the header', async () => {
+    const { id, secret = '' } = await made({ provider: 'generic' })
+    const body = JSON.stringify(events)
+    const { 'webhook-id': _, ...without } = signed(secret, body)
+    expect(await post(id, body, without)).toMatchObject({ mistake: { field: 'Webhook-Id' } })
+    const late = signed(secret, body, { at: new Date(now.getTime() - 301_000) })
+    expect(await post(id, body, late)).toMatchObject({ mistake: { field: 'Webhook-Timestamp' } })
   })
 })
 

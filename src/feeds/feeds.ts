@@ -9,7 +9,7 @@ import type { ProviderReport } from '../domain/provider-report.ts'
 import type { Db } from '../store/database.ts'
 import { findFeed, rememberFeedToken, type FeedProviderName, type FeedRow } from '../store/feeds.ts'
 import type { AwsFetch } from './aws-fetch.ts'
-import type { FeedProvider, FeedRefusal, FeedRequest } from './feed-request.ts'
+import type { FeedMistake, FeedProvider, FeedRefusal, FeedRequest } from './feed-request.ts'
 import { generic } from './generic.ts'
 import { mailgun } from './mailgun.ts'
 import { postmark } from './postmark.ts'
@@ -36,7 +36,7 @@ export interface FeedTools {
 export type FeedAnswer =
   | { readonly received: number }
   /** `replayed`: what was signed for one body came with another. */
-  | { readonly refused: FeedRefusal | 'replayed' }
+  | { readonly refused: FeedRefusal | 'replayed'; readonly mistake?: FeedMistake }
 
 /** What takes the requests of one feed; undefined where there is no such feed, before anything of a body is read. */
 export type Feeds = (feedId: string) => Promise<((request: FeedRequest) => Promise<FeedAnswer>) | undefined>

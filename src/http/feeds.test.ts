@@ -38,7 +38,20 @@ test.each([
 ] as const)('%s is answered with %i', async (refused, status) => {
   const answer = await answering({ refused }).inject(posting())
   expect(answer.statusCode).toBe(status)
-  expect(answer.json()).toEqual({ error: expect.any(String) as string, code: expect.any(String) as string })
+  expect(answer.json()).toEqual({
+    error: expect.any(String) as string,
+    code: expect.any(String) as string,
+    ...(status === 400 && { field: 'body' }),
+  })
+})
+
+test('what exactly is wrong is told where the feed knows it', async () => {
+  const mistake = { field: 'events.3.type', words: '"events.3.type" must be one of these.' }
+  const answer = await answering({ refused: 'malformed', mistake }).inject(posting())
+  expect([answer.statusCode, answer.json()]).toEqual([
+    400,
+    { error: mistake.words, code: 'invalid_request', field: mistake.field },
+  ])
 })
 
 test('no feed, no id, another method: 404', async () => {

@@ -9,20 +9,27 @@ import type { FeedAnswer } from '../feeds/feeds.ts'
 import { callerAddress } from './caller-address.ts'
 import { answerRefusal, counted } from './face.ts'
 import type { Face } from './face.ts'
+import { wholeBody } from './json-body.ts'
 import { bodyLimit, readBody, type BodyRooms } from './read-body.ts'
 
 const limit = bodyLimit(limits.feedBytesMax, 'The body is larger than 2 MiB; send fewer events at once.')
 const unknown = refuse('not_found', 'There is no feed at this address.')
 const refusalOf = {
   signature: refuse('invalid_api_key', 'The request does not prove that it comes from the provider of this feed.'),
-  stale: refuse('invalid_request', 'The request was signed too long ago, or its clock is wrong.'),
+  stale: refuse('invalid_request', 'The request was signed too long ago, or its clock is wrong.', wholeBody),
   replayed: refuse(
     'invalid_request',
     'The signature, or the Webhook-Id, of this request came with another body before; each body has its own.',
+    wholeBody,
   ),
-  topic: refuse('invalid_request', 'The request is about another topic than this feed was set up for.'),
-  malformed: refuse('invalid_request', 'The body is not what the provider of this feed sends.'),
+  topic: refuse('invalid_request', 'The request is about another topic than this feed was set up for.', wholeBody),
+  malformed: refuse('invalid_request', 'The body is not what the provider of this feed sends.', wholeBody),
 } as const satisfies Record<Extract<FeedAnswer, { refused: string }>['refused'], Refusal>
+
+function refusalFor({ refused, mistake }: Extract<FeedAnswer, { refused: string }>): Refusal {
+  const refusal = refusalOf[refused]
+  return mistake === undefined ? refusal : refuse(refusal.code, mistake.words, { field: mistake.field })
+}
 
 export function feedRoute(app: FastifyInstance, face: Face, rooms: BodyRooms): void {
   app.route<{ Params: { feedId: string } }>({
@@ -48,7 +55,7 @@ async function receive(
   request.bodyRead = true
   try {
     const answer = await feed({ header: (name) => headerOf(request, name), body: body.bytes })
-    if ('refused' in answer) return answerRefusal(face, request, reply, refusalOf[answer.refused])
+    if ('refused' in answer) return answerRefusal(face, request, reply, refusalFor(answer))
     counted(face, request, 200)
     return await reply.code(200).send(answer)
   } finally {
