@@ -102,6 +102,17 @@ test('a command that is loaded alone is the one of that name in the help of all'
 })
 
 test.each([
+  ['send', 'mail is sent over HTTP or SMTP: README.md, "Send"; `posthorn message` tells what became of it'],
+  ['login', '`posthorn user` is about logins'],
+])('who gives %s is led to what there is, and not to a command with a similar name', async (word, way) => {
+  expect(await posthorn([word, 'ann@example.org'])).toEqual({
+    status: 2,
+    out: '',
+    err: `error: unknown command '${word}'\n(${way})\n(posthorn --help shows what there is)\n`,
+  })
+})
+
+test.each([
   [['workspace', 'create'], 'posthorn workspace create'],
   [['workspace', 'nope'], 'posthorn workspace'],
   [['nope'], 'posthorn'],

@@ -36,6 +36,20 @@ const commands: Readonly<Record<string, () => Promise<Make>>> = {
   user: async () => (await import('./users.ts')).userCommands,
 }
 
+/** What people give as a command, and what does it instead; the names that resemble these would lead them astray (`send`: feed, `login`: domain). */
+const elsewhere: Readonly<Record<string, string>> = {
+  send: 'mail is sent over HTTP or SMTP: README.md, "Send"; `posthorn message` tells what became of it',
+  mail: '`posthorn message` is about mail that was handed in, `posthorn mailbox` about addresses that send',
+  start: '`posthorn serve` runs it',
+  run: '`posthorn serve` runs it',
+  stop: 'SIGTERM or Ctrl-C ends what `posthorn serve` runs; `posthorn drain` stops delivery alone',
+  status: '`posthorn doctor` looks at the installation, `posthorn message show ID` at one message',
+  version: '`posthorn --version`',
+  config: 'settings are environment variables: docs/config.md',
+  invite: '`posthorn user create` makes logins; invitations are sent from the dashboard',
+  login: '`posthorn user` is about logins',
+}
+
 const more = `
 Commands find the database by the settings of the server (environment; docs/config.md), whether it runs or not.
 --json, anywhere, prints one JSON value on standard output and nothing else; what goes wrong is one sentence on standard error.
@@ -79,6 +93,8 @@ export async function runCli(args: readonly string[], settings: () => Settings):
     // Commander's own `help` goes one word deep.
     const asked = given[0] === 'help' && given.length > 2 ? [...given.slice(1), '--help'] : given
     const program = await buildProgram(asked, cli)
+    const [word = ''] = asked
+    if (Object.hasOwn(elsewhere, word)) program.error(`error: unknown command '${word}'\n(${elsewhere[word]})`)
     await program.parseAsync(asked, { from: 'user' })
     return 0
   } catch (error) {
