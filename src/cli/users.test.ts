@@ -51,7 +51,13 @@ describe('a login', () => {
     expect((await posthorn([...second, '--role', 'owner'])).out).toMatch(
       /^workspace: +People\nrole: +owner\npassword: /m,
     )
-    expect(await answer('user', 'remove', 'ann@example.org')).toMatchObject({ id: made['id'] })
+    // As with a workspace: a slip of the hand on the command line takes nobody their account.
+    expect(await posthorn(['user', 'remove', 'ann@example.org'])).toEqual({
+      status: 1,
+      out: '',
+      err: 'posthorn: Nothing was removed: give --yes to remove the login Ann@example.org for good, a member of "People" (owner), with its password, passkeys, sessions and open invitations.\n',
+    })
+    expect(await answer('user', 'remove', 'ann@example.org', '--yes')).toMatchObject({ id: made['id'] })
     expect((await posthorn(['user', 'reset', 'ann@example.org'])).err).toContain('There is no user "ann@example.org"')
   })
 

@@ -90,11 +90,12 @@ export function userCommands(program: Command, cli: Cli): void {
     )
   group
     .command('remove')
-    .description('remove a login with its sessions and memberships')
+    .description('remove a login for good, with its sessions and memberships')
     .argument('<email>')
-    .action((email: string) =>
+    .option('--yes', 'remove it; without this, it is only told what would go', false)
+    .action((email: string, { yes }: { readonly yes: boolean }) =>
       cli.withExisting(async ({ db, actor }) => {
-        const removed = await removeLogin(db, actor, email)
+        const removed = await removeLogin(db, actor, email, yes)
         cli.show(removed, () => `Removed: ${removed.email}`)
       }),
     )

@@ -139,7 +139,7 @@ test('a login is removed with all that is theirs, but for the only owner of a wo
     [shop.workspaceId, 'owner'],
     [bakery.workspaceId, 'viewer'],
   ])
-  await expect(removeLogin(office.office.db, actor, email)).rejects.toThrow(`${email} is the only owner of`)
+  await expect(removeLogin(office.office.db, actor, email, true)).rejects.toThrow(`${email} is the only owner of`)
   expect((await first.ask('GET', '/session')).statusCode).toBe(200)
 
   const second = await office.signedIn('owner', shop.workspaceId)
@@ -148,7 +148,7 @@ test('a login is removed with all that is theirs, but for the only owner of a wo
     (await first.ask('POST', '/invitations', { ...invitation, headers: { 'x-posthorn-workspace': shop.workspaceId } }))
       .statusCode,
   ).toBe(201)
-  expect(await removeLogin(office.office.db, actor, email)).toMatchObject({ id, email })
+  expect(await removeLogin(office.office.db, actor, email, true)).toMatchObject({ id, email })
   expect((await first.ask('GET', '/session')).statusCode).toBe(401)
   expect((await listLogins(office.office.db)).map((each) => each.id)).not.toContain(id)
   const members = (await second.ask('GET', '/members')).json<{ items: { email: string }[] }>().items

@@ -134,8 +134,8 @@ export async function beginLoginAnew(
   })
 }
 
-/** With all that is theirs alone. A workspace keeps an owner: who is the last one is not removed. */
-export async function removeLogin(db: Db, actor: string, email: string): Promise<Login> {
+/** With all that is theirs alone. A workspace keeps an owner: who is the last one is not removed. `isSure`: the operator has seen what goes, or does not care to. */
+export async function removeLogin(db: Db, actor: string, email: string, isSure: boolean): Promise<Login> {
   return db.transaction(async (tx) => {
     const { id } = await requireUser(tx, email)
     const login = presentLogin((await listUserRow(tx, id)) as ListedUserRow)
@@ -147,6 +147,7 @@ export async function removeLogin(db: Db, actor: string, email: string): Promise
           `${login.email} is the only owner of "${name}": make another first (posthorn user create --email ... --workspace ${workspace} --role owner).`,
           { code: 'conflict' },
         )
+    if (!isSure) throw new Mistake(whatWouldGo(login))
     await deleteUser(tx, id)
     const gone = { actor, target: login.email }
     for (const { id: workspaceId } of login.workspaces) {
@@ -156,6 +157,14 @@ export async function removeLogin(db: Db, actor: string, email: string): Promise
     await writeAudit(tx, { ...gone, action: 'user.removed' })
     return login
   })
+}
+
+function whatWouldGo({ email, operator, workspaces }: Login): string {
+  const places = workspaces.map(({ name, role }) => `"${name}" (${role})`).join(', ')
+  const who = [operator ? 'an operator' : '', places === '' ? '' : `a member of ${places}`].filter(
+    (each) => each !== '',
+  )
+  return `Nothing was removed: give --yes to remove the login ${email} for good${who.length === 0 ? '' : `, ${who.join(' and ')}`}, with its password, passkeys, sessions and open invitations.`
 }
 
 async function requireUser(db: Db, email: string): Promise<UserRow> {
