@@ -301,6 +301,9 @@ export function publicUrl({ POSTHORN_PUBLIC_URL: set, POSTHORN_HTTP_HOST: host, 
   return set ?? (local || !URL.canParse(url) ? `http://localhost:${port}` : url)
 }
 
+/** Where metrics and health are, in every process that serves: on loopback. */
+export const monitoringUrl = ({ POSTHORN_METRICS_PORT: port }: Settings): string => `http://localhost:${port}`
+
 /**
  * Where programs are told to hand mail in: in production at the name that the certificate is for, which need not be the dashboard's; on a machine
  * for trying it out, at the name in the links.

@@ -484,6 +484,15 @@ describe('two processes', () => {
     expect(await ask('/readyz')).toEqual([200, { status: 'ready', detail }])
   })
 
+  test.each(['webhooks', 'deliver,feedback'])(
+    'a node with %s is ready at an address where it listens',
+    async (roles) => {
+      const run = await serve({ POSTHORN_ROLES: roles, POSTHORN_METRICS_PORT: '0' })
+      const [, url = ''] = /^posthorn ready (.*)$/m.exec(run.stdout()) ?? []
+      expect((await fetch(`${url}/readyz`)).status).toBe(200)
+    },
+  )
+
   test('a port of 0 is any that is free, and what is printed names it', async () => {
     const run = await serve({ POSTHORN_HTTP_PORT: '0', POSTHORN_METRICS_PORT: '0', POSTHORN_FEEDBACK_PORT: '0' })
     const [, url = ''] = /^posthorn ready (.*)$/m.exec(run.stdout()) ?? []

@@ -9,7 +9,7 @@ import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import type { Vault } from './base/secret.ts'
 import { Trouble } from './base/trouble.ts'
-import { limits, namedListeners, publicUrl, type Settings } from './config.ts'
+import { limits, monitoringUrl, namedListeners, publicUrl, type Settings } from './config.ts'
 import { builtDashboard } from './dashboard-build.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { aWorkspace, makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
@@ -129,11 +129,16 @@ async function start(running: Running): Promise<void> {
     return { first, login, workspace: await aWorkspace(db, vault), stops: await readStops(db.rows) }
   })
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
-  log.started({ roles: names.join(','), url: publicUrl(settings) })
+  const url = baseUrl(settings)
+  log.started({ roles: names.join(','), url })
   const box = welcome(settings, first, login, workspace, scanner.description, stopped)
   lines(2).flush() // what people read stands below the log of the start, and not in the middle of it
-  say(1, `${box}posthorn ready ${publicUrl(settings)}\n`)
+  say(1, `${box}posthorn ready ${url}\n`)
 }
+
+/** Where this node is found: without the role `api` nothing listens at the address of links, and its health stands beside the metrics. */
+const baseUrl = (settings: Settings): string =>
+  settings.POSTHORN_ROLES.includes('api') ? publicUrl(settings) : monitoringUrl(settings)
 
 /** Undefined where it cannot be built: mail must go out, with or without a page to look at it. Whoever is delivered to does not wait for a build. */
 async function dashboardFolder({ settings, log, end: { giveUp }, stops }: Running): Promise<string | undefined> {

@@ -1,5 +1,5 @@
 // What a person reads after `npm start`: where things are, and the one line to paste that sends a mail.
-import { publicUrl, type RoleName, type Settings } from './config.ts'
+import { monitoringUrl, publicUrl, type RoleName, type Settings } from './config.ts'
 import { causeOfStop } from './domain/delivery-stop.ts'
 import type { DeliveryStop } from './store/fence.ts'
 import type { FirstLogin, FirstWorkspace } from './first-workspace.ts'
@@ -27,7 +27,7 @@ export function welcome(
   const lines = [
     '',
     ...(runs('api') ? [`  API        ${url}/api/v1        reference ${url}/docs`, `  Dashboard  ${url}/`] : []),
-    `  Metrics    http://localhost:${settings.POSTHORN_METRICS_PORT}/metrics`,
+    `  Metrics    ${monitoringUrl(settings)}/metrics`,
     ...(sends
       ? [
           `  SMTP       ${smtpHost}:${settings.POSTHORN_SMTP_PORT} STARTTLS, ${smtpHost}:${settings.POSTHORN_SMTPS_PORT} TLS`,
