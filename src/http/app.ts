@@ -86,7 +86,8 @@ export function buildApp(options: HttpOptions): FastifyInstance {
           (principal) => answerRefusal(face, request, reply, isRefusal(principal) ? principal : notAMessageId),
           (fault: unknown) => answerFault(face, request, reply, fault),
         )
-      else if (error.code === 'FST_ERR_BAD_URL') answerRefusal(face, request, reply, badEncoding)
+      else if (error.code === 'FST_ERR_BAD_URL' && request.url.includes('%'))
+        answerRefusal(face, request, reply, badEncoding)
       else answerNotFound(face, request, reply)
     },
   })

@@ -144,6 +144,18 @@ describe('malformed HTTP is answered with Error JSON, and the connection closes 
   })
 })
 
+test.each(['*healthz', 'ftp://x/healthz'])(
+  '%s is no path of ours, whatever stands behind its first octet',
+  async (path) => {
+    const { port } = await listening()
+    const line = dial(port)
+    line.socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+    const text = await line.until(/\}$/)
+    expect(status(text)).toBe(404)
+    expect(body(text).code).toBe('not_found')
+  },
+)
+
 test('two Authorization headers are none (attack T2)', async () => {
   const { port } = await listening()
   const line = dial(port)
