@@ -438,6 +438,28 @@ test('whoever has a session alone gets few guesses at a second factor that was b
   expect((await confirm(codeOf(await begin()))).statusCode).toBe(200)
 })
 
+test('whoever has a session alone gets few guesses at its password, wherever that is asked for', async () => {
+  const browser = await office.signedIn('owner', shop.workspaceId)
+  const { password } = browser.login
+  await office.world.db.run('delete from sign_in_guesses')
+  const now = Date.now()
+  await office.world.setClock(new Date(now).toISOString())
+  const asking = (guess: string) => [
+    () => browser.ask('POST', '/account/two-factor', { body: { password: guess } }),
+    () => browser.ask('POST', '/account/two-factor/disable', { body: { password: guess } }),
+    () =>
+      browser.ask('POST', '/account/password', { body: { password: guess, newPassword: 'four little words here' } }),
+  ]
+  for (const ask of asking('a wrong one')) expect((await ask()).json()).toMatchObject({ code: 'wrong_credentials' })
+  const more = 'update sign_in_guesses set count = count + $1 returning count'
+  const counts = await office.world.db.run<{ count: number }>(more, [limits.accountGuessesMax - 3])
+  expect(counts.map(({ count }) => Math.round(count))).toEqual([limits.accountGuessesMax])
+  await asking('a wrong one')[0]?.()
+  for (const ask of asking(password)) expect((await ask()).json()).toMatchObject({ code: 'too_many_attempts' })
+  await office.world.setClock(new Date(now + limits.guessForgottenMs).toISOString())
+  for (const ask of asking(password)) expect((await ask()).statusCode).toBeLessThan(300)
+})
+
 describe('passwords', () => {
   test('a reset link is mailed, good once, and ends every session', async () => {
     const browser = await office.signedIn('owner', shop.workspaceId)

@@ -130,6 +130,24 @@ describe('members', () => {
     expect(withdrawn).toEqual(['boss', 'clerk', 'herself'].map((name) => ({ actor, target: `${name}@people.example` })))
   })
 
+  test('who is removed does not come back by an invitation that was open beside their membership', async () => {
+    const place = await office.sender()
+    const boss = await office.signedIn('owner', place.workspaceId)
+    const person = await office.login()
+    const many = office.sent.length
+    await boss.ask('POST', '/invitations', { body: { email: person.email.toUpperCase(), role: 'admin' } })
+    const token = tokenOf(await office.mail(many + 1))
+    // As an operator's command does.
+    const joins = `insert into members (workspace_id, user_id, role) values ($1, $2, 'viewer')`
+    await office.world.db.run(joins, [place.workspaceId, person.id])
+    expect((await boss.ask('DELETE', `/members/${person.id}`)).statusCode).toBe(204)
+    expect((await boss.ask('GET', '/invitations')).json()).toMatchObject({ items: [] })
+    const browser = office.browser()
+    await browser.ask('POST', '/session', { body: { email: person.email, password: person.password } })
+    expect((await browser.ask('POST', '/invitations/accept', { body: { token } })).statusCode).toBe(401)
+    expect((await browser.ask('GET', '/session')).json()).toMatchObject({ workspaces: [] })
+  })
+
   test('an invitation that a key has made is worth nothing behind its end: who holds a leaked one invites herself first', async () => {
     const place = await office.sender()
     const boss = await office.signedIn('owner', place.workspaceId)
