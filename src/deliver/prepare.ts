@@ -9,6 +9,7 @@ import { dkimHeaders, signingKey, type DkimAlgorithm, type Sign, type SigningKey
 import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
 import { isNothingLeft } from '../base/nothing-left.ts'
+import { release } from '../base/release.ts'
 import { remembered } from '../base/remembered.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { inTurn, turnFor, turns } from '../base/turns.ts'
@@ -213,7 +214,9 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
     isNotice: claimed.source === 'notice',
   }
   try {
-    return composeMail(draft)
+    const mail = composeMail(draft)
+    for (const { bytes } of attachments) release(bytes)
+    return mail
   } catch (cause) {
     if (isNothingLeft(cause)) throw cause // no memory for it now
     throw new NotComposable(`message ${claimed.id} cannot be composed`, { cause })
