@@ -1,14 +1,18 @@
 // The synchronous standby is away for longer than a moment: what may hang with the server, and what goes on.
-import { afterAll, expect, test, vi } from 'vitest'
-import { startCluster } from '../../test/world/postgres-cluster.ts'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { startCluster, type Cluster } from '../../test/world/postgres-cluster.ts'
 import { isDatabaseAway, openDatabase, surelyAborted, type Db } from './database.ts'
 import { listen } from './listen.ts'
 import { whyNothingIsWritten, whyUnfit } from './server-facts.ts'
 
-const cluster = await startCluster()
-afterAll(() => cluster.remove())
-const url = `postgres://postgres@localhost/postgres?host=${cluster.primary.host}&port=${cluster.primary.port}`
-await cluster.primary.query('create table kept (n integer primary key)')
+let cluster: Cluster
+let url: string
+beforeAll(async () => {
+  cluster = await startCluster()
+  url = `postgres://postgres@localhost/postgres?host=${cluster.primary.host}&port=${cluster.primary.port}`
+  await cluster.primary.query('create table kept (n integer primary key)')
+}, 60_000)
+afterAll(() => cluster?.remove())
 
 const hanging = () => cluster.primary.query(`select from pg_stat_activity where wait_event = 'SyncRep'`)
 

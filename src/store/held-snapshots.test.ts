@@ -1,18 +1,22 @@
 import { Client } from 'pg'
-import { afterAll, expect, test } from 'vitest'
-import { startCluster } from '../../test/world/postgres-cluster.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startCluster, type Cluster } from '../../test/world/postgres-cluster.ts'
 import { checkDatabase } from '../doctor/database-checks.ts'
-import { openDatabase } from './database.ts'
+import { openDatabase, type Db } from './database.ts'
 import { warningsAboutSnapshots } from './held-snapshots.ts'
 import { migrate } from './migrate.ts'
 
-const cluster = await startCluster()
-const url = `postgres://postgres@localhost/postgres?host=${cluster.primary.host}&port=${cluster.primary.port}`
-await migrate({ url })
-const db = openDatabase({ url }, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+let cluster: Cluster
+let db: Db
+beforeAll(async () => {
+  cluster = await startCluster()
+  const url = `postgres://postgres@localhost/postgres?host=${cluster.primary.host}&port=${cluster.primary.port}`
+  await migrate({ url })
+  db = openDatabase({ url }, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+}, 60_000)
 afterAll(async () => {
-  await db.close()
-  await cluster.remove()
+  await db?.close()
+  await cluster?.remove()
 })
 
 /** Each in a transaction of its own. */

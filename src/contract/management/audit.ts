@@ -21,8 +21,7 @@ export const AuditEntry = Type.Object(
 
 export const audits = {
   readAudit: managed({
-    method: 'get',
-    path: '/api/v1/audit',
+    endpoint: 'GET /api/v1/audit',
     operationId: 'listAuditEntries',
     tag: 'Workspace',
     summary: 'Read the audit log',

@@ -27,8 +27,7 @@ export const SmtpCredentialCreated = Type.Object(
 const tag = 'SMTP credentials'
 export const credentials = {
   listCredentials: managed({
-    method: 'get',
-    path: '/api/v1/smtp-credentials',
+    endpoint: 'GET /api/v1/smtp-credentials',
     operationId: 'listSmtpCredentials',
     tag,
     summary: 'List the SMTP credentials',
@@ -40,8 +39,7 @@ export const credentials = {
     ],
   }),
   createCredential: managed({
-    method: 'post',
-    path: '/api/v1/smtp-credentials',
+    endpoint: 'POST /api/v1/smtp-credentials',
     operationId: 'createSmtpCredential',
     tag,
     summary: 'Create an SMTP credential',
@@ -53,8 +51,7 @@ export const credentials = {
     may: { 409: 'The workspace has too many credentials (`conflict`).' },
   }),
   revokeCredential: managed({
-    method: 'delete',
-    path: '/api/v1/smtp-credentials/{credentialId}',
+    endpoint: 'DELETE /api/v1/smtp-credentials/{credentialId}',
     operationId: 'revokeSmtpCredential',
     tag,
     summary: 'Revoke an SMTP credential',

@@ -42,8 +42,7 @@ export const ApiKeyRevoked = Type.Object(
 
 export const keys = {
   listKeys: managed({
-    method: 'get',
-    path: '/api/v1/keys',
+    endpoint: 'GET /api/v1/keys',
     operationId: 'listKeys',
     tag: 'API keys',
     summary: 'List the API keys',
@@ -51,8 +50,7 @@ export const keys = {
     ok: [200, 'All keys, oldest first.', list(ApiKey, 'API keys.')],
   }),
   createKey: managed({
-    method: 'post',
-    path: '/api/v1/keys',
+    endpoint: 'POST /api/v1/keys',
     operationId: 'createKey',
     tag: 'API keys',
     summary: 'Create an API key',
@@ -68,8 +66,7 @@ export const keys = {
     may: { 409: 'The workspace has too many keys (`conflict`).' },
   }),
   revokeKey: managed({
-    method: 'delete',
-    path: '/api/v1/keys/{keyId}',
+    endpoint: 'DELETE /api/v1/keys/{keyId}',
     operationId: 'revokeKey',
     tag: 'API keys',
     summary: 'Revoke an API key',

@@ -4,8 +4,7 @@ import { closed, managed, uuid } from './managed.ts'
 
 export const live = {
   watch: managed({
-    method: 'get',
-    path: '/api/v1/live',
+    endpoint: 'GET /api/v1/live',
     operationId: 'watchWorkspace',
     tag: 'Workspace',
     summary: 'Hear that something has changed',

@@ -164,8 +164,7 @@ export const RefusedSubmission = Type.Object(
 const tag = 'Messages'
 export const mail = {
   listMessages: managed({
-    method: 'get',
-    path: '/api/v1/messages',
+    endpoint: 'GET /api/v1/messages',
     operationId: 'listMessages',
     tag,
     summary: 'List and search messages',
@@ -216,8 +215,7 @@ export const mail = {
     ],
   }),
   listRefused: managed({
-    method: 'get',
-    path: '/api/v1/refused-submissions',
+    endpoint: 'GET /api/v1/refused-submissions',
     operationId: 'listRefusedSubmissions',
     tag,
     summary: 'List refused submissions',
@@ -234,8 +232,7 @@ export const mail = {
     ok: [200, 'A page of refusals, newest first.', page(RefusedSubmission, 'Refused submissions.')],
   }),
   readTimeline: managed({
-    method: 'get',
-    path: '/api/v1/messages/{messageId}/timeline',
+    endpoint: 'GET /api/v1/messages/{messageId}/timeline',
     operationId: 'getMessageTimeline',
     tag,
     summary: 'Read the whole story of a message',
@@ -245,8 +242,7 @@ export const mail = {
     ok: [200, 'The timeline.', MessageTimeline],
   }),
   readContent: managed({
-    method: 'get',
-    path: '/api/v1/messages/{messageId}/content',
+    endpoint: 'GET /api/v1/messages/{messageId}/content',
     operationId: 'getMessageContent',
     tag,
     summary: 'Read the content of a message',
@@ -256,8 +252,7 @@ export const mail = {
     may: { 404: 'Not there, of another workspace, or its content has expired (`not_found`).' },
   }),
   readContentHtml: managed({
-    method: 'get',
-    path: '/api/v1/messages/{messageId}/content/html',
+    endpoint: 'GET /api/v1/messages/{messageId}/content/html',
     operationId: 'getMessageContentHtml',
     tag,
     summary: 'Look at the HTML of a message',
@@ -272,8 +267,7 @@ export const mail = {
     may: { 404: 'Not there, of another workspace, expired, or without HTML (`not_found`).' },
   }),
   sendAgain: managed({
-    method: 'post',
-    path: '/api/v1/messages/{messageId}/send-again',
+    endpoint: 'POST /api/v1/messages/{messageId}/send-again',
     operationId: 'sendMessageAgain',
     tag,
     summary: 'Send a failed or unknown message again, as a new one',

@@ -34,8 +34,8 @@ interface Wish<
   Ok extends TSchema | undefined,
   Path extends string,
 > {
-  readonly method: Operation['method']
-  readonly path: Path
+  /** As `GET /api/v1/domains/{domainId}`. */
+  readonly endpoint: `${Uppercase<Operation['method']>} ${Path}`
   readonly operationId: string
   readonly tag: string
   readonly summary: string
@@ -61,10 +61,11 @@ export function managed<
   Ok extends TSchema | undefined = undefined,
   const Path extends string = string,
 >(wish: Wish<Body, Query, Ok, Path>): Managed<Body, Query, Ok, Path> {
-  const { texts = {}, ok, may = {}, headers = {}, contentType, access = 'member', description = '', ...rest } = wish
+  const { endpoint, texts = {}, ok, may = {}, headers = {}, contentType, access = 'member', ...rest } = wish
+  const [method, path] = endpoint.split(' ') as [string, Path]
   const [status, said, schema] = ok
   const textOf = (name: string): (TSchema & { description?: string }) | undefined => texts[name]
-  const names = [...wish.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
   const parameters = names.map((name): Parameter => ({
     name,
     in: 'path',
@@ -82,7 +83,7 @@ export function managed<
     // Also where nothing is taken: a parameter that is not there is wrong.
     400: no('Malformed or invalid request (`invalid_request` with `field`, `invalid_json`).'),
     ...(access !== 'anyone' && { 401: notKnown }),
-    ...((access !== 'anyone' || wish.method !== 'get') && { 403: no(forbidden[access]) }),
+    ...((access !== 'anyone' || method !== 'GET') && { 403: no(forbidden[access]) }),
     ...(names.length > 0 && { 404: no('Not there, or of another workspace (`not_found`).') }),
     ...(wish.body !== undefined && { 413: no('The body is too large (`payload_too_large`).') }),
     500: anyway[500],
@@ -91,9 +92,11 @@ export function managed<
   for (const [code, words] of Object.entries(may))
     refusals[Number(code)] = no(words, [...(carried[Number(code)] ?? []), ...(headers[Number(code)] ?? [])])
   return {
+    description: '',
     ...rest,
+    method: method.toLowerCase() as Operation['method'],
+    path,
     access,
-    description,
     parameters,
     body: wish.body as Body,
     query: wish.query as Query,

@@ -30,8 +30,7 @@ export const Invitation = Type.Object(
 const tag = 'Members'
 export const members = {
   listMembers: managed({
-    method: 'get',
-    path: '/api/v1/members',
+    endpoint: 'GET /api/v1/members',
     operationId: 'listMembers',
     tag,
     summary: 'List the members',
@@ -39,8 +38,7 @@ export const members = {
     ok: [200, 'All members, by address.', list(Member, 'Members.')],
   }),
   changeMember: managed({
-    method: 'patch',
-    path: '/api/v1/members/{userId}',
+    endpoint: 'PATCH /api/v1/members/{userId}',
     operationId: 'updateMember',
     tag,
     summary: 'Give a member another role',
@@ -51,8 +49,7 @@ export const members = {
     may: { 409: 'The workspace would be left without an owner (`conflict`).' },
   }),
   removeMember: managed({
-    method: 'delete',
-    path: '/api/v1/members/{userId}',
+    endpoint: 'DELETE /api/v1/members/{userId}',
     operationId: 'removeMember',
     tag,
     summary: 'Remove a member',
@@ -61,8 +58,7 @@ export const members = {
     may: { 409: 'The workspace would be left without an owner (`conflict`).' },
   }),
   listInvitations: managed({
-    method: 'get',
-    path: '/api/v1/invitations',
+    endpoint: 'GET /api/v1/invitations',
     operationId: 'listInvitations',
     tag,
     summary: 'List the open invitations',
@@ -90,8 +86,7 @@ export const members = {
     ],
   }),
   invite: managed({
-    method: 'post',
-    path: '/api/v1/invitations',
+    endpoint: 'POST /api/v1/invitations',
     operationId: 'createInvitation',
     tag,
     summary: 'Invite somebody',
@@ -107,8 +102,7 @@ export const members = {
     },
   }),
   withdrawInvitation: managed({
-    method: 'delete',
-    path: '/api/v1/invitations/{invitationId}',
+    endpoint: 'DELETE /api/v1/invitations/{invitationId}',
     operationId: 'withdrawInvitation',
     tag,
     summary: 'Withdraw an invitation',

@@ -64,8 +64,7 @@ const tag = 'Operator'
 const access = 'operator'
 export const operators = {
   listWorkspaces: managed({
-    method: 'get',
-    path: '/api/v1/operator/workspaces',
+    endpoint: 'GET /api/v1/operator/workspaces',
     operationId: 'listWorkspaces',
     tag,
     access,
@@ -79,8 +78,7 @@ export const operators = {
     ok: [200, 'A page of workspaces, newest first.', page(OperatorWorkspace, 'Workspaces.')],
   }),
   createWorkspace: managed({
-    method: 'post',
-    path: '/api/v1/operator/workspaces',
+    endpoint: 'POST /api/v1/operator/workspaces',
     operationId: 'createWorkspace',
     tag,
     access,
@@ -93,8 +91,7 @@ export const operators = {
     may: { 409: 'The name is taken (`conflict`).' },
   }),
   changeAnyWorkspace: managed({
-    method: 'patch',
-    path: '/api/v1/operator/workspaces/{workspaceId}',
+    endpoint: 'PATCH /api/v1/operator/workspaces/{workspaceId}',
     operationId: 'updateWorkspaceAsOperator',
     tag,
     access,
@@ -111,8 +108,7 @@ export const operators = {
     may: { 409: 'The name is taken (`conflict`).' },
   }),
   listPlans: managed({
-    method: 'get',
-    path: '/api/v1/operator/plans',
+    endpoint: 'GET /api/v1/operator/plans',
     operationId: 'listPlans',
     tag,
     access,
@@ -120,8 +116,7 @@ export const operators = {
     ok: [200, 'All plans, by name.', list(Plan, 'Plans.')],
   }),
   setPlan: managed({
-    method: 'put',
-    path: '/api/v1/operator/plans/{planName}',
+    endpoint: 'PUT /api/v1/operator/plans/{planName}',
     operationId: 'setPlan',
     tag,
     access,
@@ -142,8 +137,7 @@ export const operators = {
     may: { 409: 'It must be new, and there is one of this name (`conflict`).' },
   }),
   readQueue: managed({
-    method: 'get',
-    path: '/api/v1/operator/queue',
+    endpoint: 'GET /api/v1/operator/queue',
     operationId: 'getQueue',
     tag,
     access,
@@ -182,8 +176,7 @@ export const operators = {
     ],
   }),
   listUnmatched: managed({
-    method: 'get',
-    path: '/api/v1/operator/feedback',
+    endpoint: 'GET /api/v1/operator/feedback',
     operationId: 'listUnmatchedFeedback',
     tag,
     access,
@@ -192,8 +185,7 @@ export const operators = {
     ok: [200, 'A page of the last 30 days, newest first.', page(UnmatchedFeedback, 'Unmatched feedback.')],
   }),
   readUnmatched: managed({
-    method: 'get',
-    path: '/api/v1/operator/feedback/{feedbackId}',
+    endpoint: 'GET /api/v1/operator/feedback/{feedbackId}',
     operationId: 'getUnmatchedFeedback',
     tag,
     access,
@@ -209,8 +201,7 @@ export const operators = {
     ],
   }),
   readHealth: managed({
-    method: 'get',
-    path: '/api/v1/operator/health',
+    endpoint: 'GET /api/v1/operator/health',
     operationId: 'getHealth',
     tag,
     access,
@@ -231,8 +222,7 @@ export const operators = {
     ],
   }),
   examine: managed({
-    method: 'get',
-    path: '/api/v1/operator/doctor',
+    endpoint: 'GET /api/v1/operator/doctor',
     operationId: 'examineInstallation',
     tag,
     access,
@@ -253,8 +243,7 @@ export const operators = {
     ],
   }),
   readInstallationAudit: managed({
-    method: 'get',
-    path: '/api/v1/operator/audit',
+    endpoint: 'GET /api/v1/operator/audit',
     operationId: 'listInstallationAuditEntries',
     tag,
     access,

@@ -60,8 +60,7 @@ const tag = 'Account'
 const guessed = 'Wrong, stale or used (`wrong_credentials`).'
 export const people = {
   signIn: managed({
-    method: 'post',
-    path: '/api/v1/session',
+    endpoint: 'POST /api/v1/session',
     operationId: 'signIn',
     tag,
     summary: 'Sign in',
@@ -80,8 +79,7 @@ export const people = {
     },
   }),
   readAccount: managed({
-    method: 'get',
-    path: '/api/v1/session',
+    endpoint: 'GET /api/v1/session',
     operationId: 'getSession',
     tag,
     summary: 'Who is signed in',
@@ -89,8 +87,7 @@ export const people = {
     ok: [200, 'The person, with the workspaces and what the role in each may do.', Account],
   }),
   signOut: managed({
-    method: 'delete',
-    path: '/api/v1/session',
+    endpoint: 'DELETE /api/v1/session',
     operationId: 'signOut',
     tag,
     summary: 'Sign out',
@@ -98,8 +95,7 @@ export const people = {
     ok: [204, 'The session has ended.'],
   }),
   listSessions: managed({
-    method: 'get',
-    path: '/api/v1/account/sessions',
+    endpoint: 'GET /api/v1/account/sessions',
     operationId: 'listSessions',
     tag,
     summary: 'List your sessions',
@@ -107,8 +103,7 @@ export const people = {
     ok: [200, 'Living sessions, newest first.', list(SessionInfo, 'Sessions.')],
   }),
   endSession: managed({
-    method: 'delete',
-    path: '/api/v1/account/sessions/{sessionId}',
+    endpoint: 'DELETE /api/v1/account/sessions/{sessionId}',
     operationId: 'endSession',
     tag,
     summary: 'End one of your sessions',
@@ -116,8 +111,7 @@ export const people = {
     ok: [204, 'Ended.'],
   }),
   renameAccount: managed({
-    method: 'patch',
-    path: '/api/v1/account',
+    endpoint: 'PATCH /api/v1/account',
     operationId: 'updateAccount',
     tag,
     summary: 'Change your name',
@@ -126,8 +120,7 @@ export const people = {
     ok: [200, 'The account.', Account],
   }),
   changePassword: managed({
-    method: 'post',
-    path: '/api/v1/account/password',
+    endpoint: 'POST /api/v1/account/password',
     operationId: 'changePassword',
     tag,
     summary: 'Change your password',
@@ -141,8 +134,7 @@ export const people = {
     },
   }),
   beginTwoFactor: managed({
-    method: 'post',
-    path: '/api/v1/account/two-factor',
+    endpoint: 'POST /api/v1/account/two-factor',
     operationId: 'beginTwoFactor',
     tag,
     summary: 'Begin to set up a second factor',
@@ -163,8 +155,7 @@ export const people = {
     },
   }),
   confirmTwoFactor: managed({
-    method: 'post',
-    path: '/api/v1/account/two-factor/confirm',
+    endpoint: 'POST /api/v1/account/two-factor/confirm',
     operationId: 'confirmTwoFactor',
     tag,
     summary: 'Put the second factor in force',
@@ -181,8 +172,7 @@ export const people = {
     },
   }),
   endTwoFactor: managed({
-    method: 'post',
-    path: '/api/v1/account/two-factor/disable',
+    endpoint: 'POST /api/v1/account/two-factor/disable',
     operationId: 'disableTwoFactor',
     tag,
     summary: 'Switch the second factor off',
@@ -195,8 +185,7 @@ export const people = {
     },
   }),
   beginPasskey: managed({
-    method: 'post',
-    path: '/api/v1/account/passkeys/options',
+    endpoint: 'POST /api/v1/account/passkeys/options',
     operationId: 'beginPasskey',
     tag,
     summary: 'Begin to add a passkey',
@@ -209,8 +198,7 @@ export const people = {
     },
   }),
   addPasskey: managed({
-    method: 'post',
-    path: '/api/v1/account/passkeys',
+    endpoint: 'POST /api/v1/account/passkeys',
     operationId: 'addPasskey',
     tag,
     summary: 'Add a passkey',
@@ -223,8 +211,7 @@ export const people = {
     },
   }),
   removePasskey: managed({
-    method: 'delete',
-    path: '/api/v1/account/passkeys/{passkeyId}',
+    endpoint: 'DELETE /api/v1/account/passkeys/{passkeyId}',
     operationId: 'removePasskey',
     tag,
     summary: 'Remove a passkey',
@@ -233,8 +220,7 @@ export const people = {
     ok: [204, 'Removed.'],
   }),
   askForPasskey: managed({
-    method: 'post',
-    path: '/api/v1/session/passkey/options',
+    endpoint: 'POST /api/v1/session/passkey/options',
     operationId: 'askForPasskey',
     tag,
     summary: 'Begin to sign in with a passkey',
@@ -242,8 +228,7 @@ export const people = {
     ok: [200, 'A question for the authenticator.', PasskeyQuestion],
   }),
   signInWithPasskey: managed({
-    method: 'post',
-    path: '/api/v1/session/passkey',
+    endpoint: 'POST /api/v1/session/passkey',
     operationId: 'signInWithPasskey',
     tag,
     summary: 'Sign in with a passkey',
@@ -253,8 +238,7 @@ export const people = {
     may: { 401: guessed },
   }),
   askForReset: managed({
-    method: 'post',
-    path: '/api/v1/password-resets',
+    endpoint: 'POST /api/v1/password-resets',
     operationId: 'askForPasswordReset',
     tag,
     summary: 'Ask for a new password',
@@ -265,8 +249,7 @@ export const people = {
     ok: [202, 'If there is such an account, a mail is under way.'],
   }),
   resetPassword: managed({
-    method: 'post',
-    path: '/api/v1/password-resets/confirm',
+    endpoint: 'POST /api/v1/password-resets/confirm',
     operationId: 'resetPassword',
     tag,
     summary: 'Choose a new password with the link',
@@ -277,8 +260,7 @@ export const people = {
     may: { 401: guessed },
   }),
   showInvitation: managed({
-    method: 'post',
-    path: '/api/v1/invitations/lookup',
+    endpoint: 'POST /api/v1/invitations/lookup',
     operationId: 'lookupInvitation',
     tag,
     summary: 'What an invitation is for',
@@ -298,8 +280,7 @@ export const people = {
     may: { 401: guessed },
   }),
   acceptInvitation: managed({
-    method: 'post',
-    path: '/api/v1/invitations/accept',
+    endpoint: 'POST /api/v1/invitations/accept',
     operationId: 'acceptInvitation',
     tag,
     summary: 'Accept an invitation',

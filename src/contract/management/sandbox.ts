@@ -34,8 +34,7 @@ const byLink = closed({
 })
 export const sandbox = {
   listSandbox: managed({
-    method: 'get',
-    path: '/api/v1/sandbox',
+    endpoint: 'GET /api/v1/sandbox',
     operationId: 'listSandboxMail',
     tag,
     summary: "List the sandbox's inbox",
@@ -61,8 +60,7 @@ export const sandbox = {
     ok: [200, 'A page of mails, newest first.', page(SandboxMail, 'Mails.')],
   }),
   readSandboxMail: managed({
-    method: 'get',
-    path: '/api/v1/sandbox/{mailId}',
+    endpoint: 'GET /api/v1/sandbox/{mailId}',
     operationId: 'getSandboxMail',
     tag,
     summary: 'Read a mail of the sandbox',
@@ -70,8 +68,7 @@ export const sandbox = {
     ok: [200, 'The mail.', SandboxMailParsed],
   }),
   readSandboxHtml: managed({
-    method: 'get',
-    path: '/api/v1/sandbox/{mailId}/html',
+    endpoint: 'GET /api/v1/sandbox/{mailId}/html',
     operationId: 'getSandboxMailHtml',
     tag,
     summary: 'Look at the HTML of a mail of the sandbox',
@@ -84,8 +81,7 @@ export const sandbox = {
     may: { 404: 'Not there, of another workspace, or without HTML (`not_found`).' },
   }),
   readSandboxBytes: managed({
-    method: 'get',
-    path: '/api/v1/sandbox/{mailId}/raw',
+    endpoint: 'GET /api/v1/sandbox/{mailId}/raw',
     operationId: 'getSandboxMailBytes',
     tag,
     summary: 'Download a mail of the sandbox as it came',

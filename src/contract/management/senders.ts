@@ -81,8 +81,7 @@ export const Workspace = Type.Object(
 
 export const senders = {
   readWorkspace: managed({
-    method: 'get',
-    path: '/api/v1/workspace',
+    endpoint: 'GET /api/v1/workspace',
     operationId: 'getWorkspace',
     tag: 'Workspace',
     summary: 'Read the workspace',
@@ -90,8 +89,7 @@ export const senders = {
     ok: [200, 'The workspace.', Workspace],
   }),
   changeWorkspace: managed({
-    method: 'patch',
-    path: '/api/v1/workspace',
+    endpoint: 'PATCH /api/v1/workspace',
     operationId: 'updateWorkspace',
     tag: 'Workspace',
     summary: 'Change the workspace',
@@ -103,8 +101,7 @@ export const senders = {
     ok: [200, 'The workspace.', Workspace],
   }),
   listDomains: managed({
-    method: 'get',
-    path: '/api/v1/domains',
+    endpoint: 'GET /api/v1/domains',
     operationId: 'listDomains',
     tag: 'Domains',
     summary: 'List the domains with their DNS records',
@@ -112,8 +109,7 @@ export const senders = {
     ok: [200, 'All domains, by name.', list(Domain, 'Domains.')],
   }),
   addDomain: managed({
-    method: 'post',
-    path: '/api/v1/domains',
+    endpoint: 'POST /api/v1/domains',
     operationId: 'addDomain',
     tag: 'Domains',
     summary: 'Add a domain',
@@ -132,8 +128,7 @@ export const senders = {
     may: { 409: 'The workspace has it already (`conflict`).' },
   }),
   readDomain: managed({
-    method: 'get',
-    path: '/api/v1/domains/{domainId}',
+    endpoint: 'GET /api/v1/domains/{domainId}',
     operationId: 'getDomain',
     tag: 'Domains',
     summary: 'Read a domain with its DNS records',
@@ -141,8 +136,7 @@ export const senders = {
     ok: [200, 'The domain.', Domain],
   }),
   checkDomain: managed({
-    method: 'post',
-    path: '/api/v1/domains/{domainId}/check',
+    endpoint: 'POST /api/v1/domains/{domainId}/check',
     operationId: 'checkDomain',
     tag: 'Domains',
     summary: 'Look at the DNS records of a domain now',
@@ -152,8 +146,7 @@ export const senders = {
     ok: [200, 'The domain, with what was found.', Domain],
   }),
   rotateDkim: managed({
-    method: 'post',
-    path: '/api/v1/domains/{domainId}/dkim/rotate',
+    endpoint: 'POST /api/v1/domains/{domainId}/dkim/rotate',
     operationId: 'rotateDkim',
     tag: 'Domains',
     summary: 'Make a new DKIM key',
@@ -164,8 +157,7 @@ export const senders = {
     ok: [200, 'The domain, with the record to set.', Domain],
   }),
   endEd25519: managed({
-    method: 'delete',
-    path: '/api/v1/domains/{domainId}/dkim/ed25519',
+    endpoint: 'DELETE /api/v1/domains/{domainId}/dkim/ed25519',
     operationId: 'endEd25519',
     tag: 'Domains',
     summary: 'Sign with RSA alone again',
@@ -175,8 +167,7 @@ export const senders = {
     ok: [200, 'The domain.', Domain],
   }),
   removeDomain: managed({
-    method: 'delete',
-    path: '/api/v1/domains/{domainId}',
+    endpoint: 'DELETE /api/v1/domains/{domainId}',
     operationId: 'removeDomain',
     tag: 'Domains',
     summary: 'Remove a domain that has no mailboxes',
@@ -185,8 +176,7 @@ export const senders = {
     may: { 409: 'It has mailboxes (`conflict`).' },
   }),
   listMailboxes: managed({
-    method: 'get',
-    path: '/api/v1/mailboxes',
+    endpoint: 'GET /api/v1/mailboxes',
     operationId: 'listMailboxes',
     tag: 'Mailboxes',
     summary: 'List the mailboxes',
@@ -194,8 +184,7 @@ export const senders = {
     ok: [200, 'All mailboxes, by address.', list(Mailbox, 'Mailboxes.')],
   }),
   addMailbox: managed({
-    method: 'post',
-    path: '/api/v1/mailboxes',
+    endpoint: 'POST /api/v1/mailboxes',
     operationId: 'addMailbox',
     tag: 'Mailboxes',
     summary: 'Add a mailbox on a domain of the workspace',
@@ -208,8 +197,7 @@ export const senders = {
     may: { 409: 'The workspace has it already (`conflict`).' },
   }),
   readMailbox: managed({
-    method: 'get',
-    path: '/api/v1/mailboxes/{mailboxId}',
+    endpoint: 'GET /api/v1/mailboxes/{mailboxId}',
     operationId: 'getMailbox',
     tag: 'Mailboxes',
     summary: 'Read a mailbox',
@@ -217,8 +205,7 @@ export const senders = {
     ok: [200, 'The mailbox.', Mailbox],
   }),
   changeMailbox: managed({
-    method: 'patch',
-    path: '/api/v1/mailboxes/{mailboxId}',
+    endpoint: 'PATCH /api/v1/mailboxes/{mailboxId}',
     operationId: 'updateMailbox',
     tag: 'Mailboxes',
     summary: 'Change, disable or enable a mailbox',
@@ -233,8 +220,7 @@ export const senders = {
     ok: [200, 'The mailbox.', Mailbox],
   }),
   removeMailbox: managed({
-    method: 'delete',
-    path: '/api/v1/mailboxes/{mailboxId}',
+    endpoint: 'DELETE /api/v1/mailboxes/{mailboxId}',
     operationId: 'removeMailbox',
     tag: 'Mailboxes',
     summary: 'Remove a mailbox',

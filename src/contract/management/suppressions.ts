@@ -19,8 +19,7 @@ export const Suppression = Type.Object(
 const tag = 'Suppressions'
 export const suppressions = {
   listSuppressions: managed({
-    method: 'get',
-    path: '/api/v1/suppressions',
+    endpoint: 'GET /api/v1/suppressions',
     operationId: 'listSuppressions',
     tag,
     summary: 'List and search suppressions',
@@ -37,8 +36,7 @@ export const suppressions = {
     ok: [200, 'A page of suppressions, by address.', page(Suppression, 'Suppressions.')],
   }),
   addSuppression: managed({
-    method: 'post',
-    path: '/api/v1/suppressions',
+    endpoint: 'POST /api/v1/suppressions',
     operationId: 'addSuppression',
     tag,
     summary: 'Suppress a recipient',
@@ -49,8 +47,7 @@ export const suppressions = {
     may: { 409: 'The workspace has too many, or it was removed meanwhile (`conflict`).' },
   }),
   removeSuppression: managed({
-    method: 'delete',
-    path: '/api/v1/suppressions/{recipient}',
+    endpoint: 'DELETE /api/v1/suppressions/{recipient}',
     operationId: 'removeSuppression',
     tag,
     summary: 'Remove a suppression',
@@ -62,8 +59,7 @@ export const suppressions = {
     ok: [204, 'Removed.'],
   }),
   undoRule: managed({
-    method: 'post',
-    path: '/api/v1/suppressions/undo',
+    endpoint: 'POST /api/v1/suppressions/undo',
     operationId: 'undoSuppressionRule',
     tag,
     summary: 'Take back what one rule suppressed in a time',
@@ -77,8 +73,7 @@ export const suppressions = {
     ok: [200, 'Taken back.', Type.Object({ removed: Type.Integer({ description: 'How many were removed.' }) })],
   }),
   exportSuppressions: managed({
-    method: 'get',
-    path: '/api/v1/suppressions.csv',
+    endpoint: 'GET /api/v1/suppressions.csv',
     operationId: 'exportSuppressions',
     tag,
     summary: 'Export all suppressions as CSV',
@@ -92,8 +87,7 @@ export const suppressions = {
     headers: { 200: ['Content-Disposition'] },
   }),
   importSuppressions: managed({
-    method: 'post',
-    path: '/api/v1/suppressions/import',
+    endpoint: 'POST /api/v1/suppressions/import',
     operationId: 'importSuppressions',
     tag,
     summary: 'Import suppressions from CSV',

@@ -62,8 +62,7 @@ export const UsageSeries = Type.Object(
 
 export const usage = {
   readUsage: managed({
-    method: 'get',
-    path: '/api/v1/usage',
+    endpoint: 'GET /api/v1/usage',
     operationId: 'getUsage',
     tag: 'Usage',
     summary: 'Read the quota windows',
@@ -71,8 +70,7 @@ export const usage = {
     ok: [200, 'The windows.', Usage],
   }),
   readUsageSeries: managed({
-    method: 'get',
-    path: '/api/v1/usage/series',
+    endpoint: 'GET /api/v1/usage/series',
     operationId: 'getUsageSeries',
     tag: 'Usage',
     summary: 'Read counts over time',

@@ -152,8 +152,7 @@ const pageOf = (what: string) => ({
 
 export const webhooks = {
   readWebhook: managed({
-    method: 'get',
-    path,
+    endpoint: `GET ${path}`,
     operationId: 'getWebhook',
     tag,
     summary: 'Read the endpoint',
@@ -163,8 +162,7 @@ export const webhooks = {
     may: { 404: missing },
   }),
   setWebhook: managed({
-    method: 'put',
-    path,
+    endpoint: `PUT ${path}`,
     operationId: 'setWebhook',
     tag,
     summary: 'Set the endpoint',
@@ -177,8 +175,7 @@ export const webhooks = {
     may: { 400: wrong },
   }),
   enableWebhook: managed({
-    method: 'post',
-    path: `${path}/enable`,
+    endpoint: `POST ${path}/enable`,
     operationId: 'enableWebhook',
     tag,
     summary: 'Enable the endpoint',
@@ -188,8 +185,7 @@ export const webhooks = {
     may: { 404: missing },
   }),
   disableWebhook: managed({
-    method: 'post',
-    path: `${path}/disable`,
+    endpoint: `POST ${path}/disable`,
     operationId: 'disableWebhook',
     tag,
     summary: 'Disable the endpoint',
@@ -199,8 +195,7 @@ export const webhooks = {
     may: { 404: missing },
   }),
   rotateWebhook: managed({
-    method: 'post',
-    path: `${path}/rotate`,
+    endpoint: `POST ${path}/rotate`,
     operationId: 'rotateWebhookSecret',
     tag,
     summary: 'Prepare a new secret',
@@ -211,8 +206,7 @@ export const webhooks = {
     may: { 404: missing },
   }),
   promoteWebhook: managed({
-    method: 'post',
-    path: `${path}/promote`,
+    endpoint: `POST ${path}/promote`,
     operationId: 'promoteWebhookSecret',
     tag,
     summary: 'Let the new secret sign',
@@ -222,8 +216,7 @@ export const webhooks = {
     may: { 404: missing, 409: 'No new secret is prepared (`conflict`).' },
   }),
   testWebhook: managed({
-    method: 'post',
-    path: `${path}/test`,
+    endpoint: `POST ${path}/test`,
     operationId: 'testWebhook',
     tag,
     summary: 'Post a test event',
@@ -233,8 +226,7 @@ export const webhooks = {
     may: { 404: missing, 409: disabled, 429: 'A test was sent a moment ago (`too_many_attempts`).' },
   }),
   replayWebhook: managed({
-    method: 'post',
-    path: `${path}/replay`,
+    endpoint: `POST ${path}/replay`,
     operationId: 'replayWebhookEvents',
     tag,
     summary: 'Send events again',
@@ -247,8 +239,7 @@ export const webhooks = {
     may: { 404: `${missing} Or no such event.`, 409: disabled },
   }),
   listWebhookEvents: managed({
-    method: 'get',
-    path: `${path}/events`,
+    endpoint: `GET ${path}/events`,
     operationId: 'listWebhookEvents',
     tag,
     summary: 'Read the log',
@@ -271,8 +262,7 @@ export const webhooks = {
     ],
   }),
   readWebhookEvent: managed({
-    method: 'get',
-    path: `${path}/events/{eventId}`,
+    endpoint: `GET ${path}/events/{eventId}`,
     operationId: 'getWebhookEvent',
     tag,
     summary: 'Read one event with its tries',
@@ -282,8 +272,7 @@ export const webhooks = {
     ok: [200, 'The event.', asPosted(WebhookEventDetail)],
   }),
   catchUpEvents: managed({
-    method: 'get',
-    path: '/api/v1/events',
+    endpoint: 'GET /api/v1/events',
     operationId: 'listEvents',
     tag,
     summary: 'Read all events in order',
