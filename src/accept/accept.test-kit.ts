@@ -5,7 +5,10 @@ import { stageBlob } from '../store/blobs.ts'
 import { commitSomething } from '../store/database.ts'
 import type { StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
-import { makeScanner, type AcceptTools } from './accept.ts'
+import { makeScanner, type AcceptTools, type Scanner } from './accept.ts'
+
+/** Without an engine. Its thread gives way to everybody, so on a busy machine it would have no processor for as long as a look may take. */
+export const patientScanner = (): Scanner => makeScanner(undefined, { scanMs: 600_000, examineMs: 600_000 })
 
 /** `db` of another node, where it is to be one. */
 export function acceptTools(
@@ -22,7 +25,7 @@ export function acceptTools(
       stop: () => undefined,
     },
     admitter: makeAdmitter(db),
-    scanner: makeScanner(undefined),
+    scanner: patientScanner(),
     hostname: 'node.test',
     log: silentLog,
     stage: (id, bytes) => stageBlob(db, id, bytes),

@@ -21,9 +21,9 @@ import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import { readTimeline } from '../store/views/message-timeline.ts'
 import { makeAccept, makeAcceptMail, makeScanner, readQuota, type Accept, type AcceptTools } from './accept.ts'
-import { acceptTools } from './accept.test-kit.ts'
+import { acceptTools, patientScanner } from './accept.test-kit.ts'
 
-const builtIn = makeScanner(undefined)
+const builtIn = patientScanner()
 const away = makeScanner({ path: '/nonexistent/clamd.sock' })
 const closings: (() => Promise<void> | void)[] = []
 

@@ -3,8 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
-import { makeAccept, makeAcceptMail, makeScanner } from '../accept/accept.ts'
-import { acceptTools } from '../accept/accept.test-kit.ts'
+import { makeAccept, makeAcceptMail } from '../accept/accept.ts'
+import { acceptTools, patientScanner } from '../accept/accept.test-kit.ts'
 import { silentLog, type Facts } from '../base/log.ts'
 import { makeVault, type Vault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
@@ -90,7 +90,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     for (const wake of waiting.splice(0)) wake()
     return Promise.resolve(true)
   }
-  const scanner = makeScanner(undefined)
+  const scanner = patientScanner()
   const targets = makeTargets({ POSTHORN_DNS_SERVERS: [dns.address], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: true })
   const tools = acceptTools(world, { scanner })
   const accept = makeAccept(tools)

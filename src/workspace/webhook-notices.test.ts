@@ -1,7 +1,7 @@
 // Owners hear once of an endpoint that was disabled by itself, through the real acceptance, whatever dies in between and however many look.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { makeAccept, makeScanner, type Accept } from '../accept/accept.ts'
-import { acceptTools } from '../accept/accept.test-kit.ts'
+import { makeAccept, type Accept } from '../accept/accept.ts'
+import { acceptTools, patientScanner } from '../accept/accept.test-kit.ts'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { Db } from '../store/database.ts'
@@ -15,7 +15,7 @@ let world: StoreWorld
 /** Whose mailbox the installation's own mail goes out from. */
 let system: Sender
 let shop: Sender
-const scanner = makeScanner(undefined)
+const scanner = patientScanner()
 let people = 0
 let owners: string[] = []
 beforeAll(async () => {

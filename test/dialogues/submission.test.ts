@@ -3,8 +3,8 @@
 // plan has no sending, and `small` of w4 with one message an hour; all have the password `secret`.
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { makeAcceptMail, makeScanner } from '../../src/accept/accept.ts'
-import { acceptTools } from '../../src/accept/accept.test-kit.ts'
+import { makeAcceptMail } from '../../src/accept/accept.ts'
+import { acceptTools, patientScanner } from '../../src/accept/accept.test-kit.ts'
 import { Guesses } from '../../src/base/guesses.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { makeVault } from '../../src/base/secret.ts'
@@ -57,7 +57,7 @@ describe.each(readdirSync(folder))('%s', (file) => {
       const taken: string[] = []
       const ids = makeIds(world.db)
       await ids.synchronize()
-      const scanner = makeScanner(undefined)
+      const scanner = patientScanner()
       const book = makeRefusalBook(world.db, silentLog)
       const acceptMail = makeAcceptMail(acceptTools(world, { ids, scanner, hostname: 'submit.test' }))
       const policy = submissionPolicies({
