@@ -21,6 +21,13 @@ const signIn = (email: string, password: string, code?: string) => ({
   body: { email, password, ...(code !== undefined && { code }) },
 })
 
+/** So many steps from now; the clock stands, or the one before could be two steps back by the time that it is looked at. */
+async function codesOf(totp: TOTP): Promise<(steps: number) => string> {
+  const now = new Date()
+  await office.world.setClock(now.toISOString())
+  return (steps) => totp.generate({ timestamp: now.getTime() + steps * 30_000 })
+}
+
 /** A node of its own, whose passwords cost nothing. */
 const node = () =>
   makePeople({
@@ -334,7 +341,7 @@ describe('the second factor', () => {
     const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
     const { secret } = begun.json<{ secret: string }>()
     const totp = new TOTP({ secret: Secret.fromBase32(secret) })
-    const soon = (steps: number) => totp.generate({ timestamp: Date.now() + steps * 30_000 })
+    const soon = await codesOf(totp)
     expect((await office.browser().ask('POST', '/session', signIn(email, password))).statusCode).toBe(200) // not in force yet
     const confirmed = await browser.ask('POST', '/account/two-factor/confirm', { body: { code: soon(-1) } })
     const { recoveryCodes } = confirmed.json<{ recoveryCodes: string[] }>()
@@ -404,7 +411,7 @@ test('whoever has the password gets few guesses at the code, for hours, and wher
   const { email, password } = browser.login
   const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
   const totp = new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) })
-  const code = (steps: number) => totp.generate({ timestamp: Date.now() + steps * 30_000 })
+  const code = await codesOf(totp)
   await browser.ask('POST', '/account/two-factor/confirm', { body: { code: code(-1) } })
   const thief = office.browser()
   const guess = async (guessed: string) =>
