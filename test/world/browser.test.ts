@@ -23,6 +23,7 @@ test('a look at a page finds what a person would miss: words, colours in either 
       <main><h1>Page</h1>
         <img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">
         <p class="pale">Pale words</p><p class="dim">Dim words</p>
+        <figure aria-label="curl" style="position: relative"><pre>curl</pre><button style="position: absolute; right: 0; top: 0">Copy</button></figure>
         <div role="group" aria-label="Mails" tabindex="0"><table><tr><td>${'wide '.repeat(100)}</td></tr></table></div>
       </main>`)
     const found = await inspect(page, folder, 'page')
@@ -32,6 +33,7 @@ test('a look at a page finds what a person would miss: words, colours in either 
       /^page \(light\): color-contrast: .*Pale words/,
       /^page: on a phone one does not see all of Mails$/,
       /^page: on a tablet one does not see all of Mails$/,
+      /^page: on a phone one does not see what the button covers of curl$/,
     ])
       expect(found).toContainEqual(expect.stringMatching(wanted))
     expect(found.filter((each) => /\((?:dark\).*Pale|light\).*Dim)/.test(each))).toEqual([])

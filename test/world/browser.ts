@@ -66,6 +66,15 @@ const cutOff = `[...document.querySelectorAll('[role=group]:has(> table), [role=
   .filter((box) => box.closest('details') === null && box.scrollWidth > box.clientWidth)
   .map((box) => 'all of ' + (box.ariaLabel ?? box.textContent))`
 
+/** Buttons that lie over lines of code, which end behind them. */
+const covered = `[...document.querySelectorAll('figure:has(> pre)')].filter((figure) => {
+  const code = figure.querySelector('pre').getBoundingClientRect()
+  return [...figure.querySelectorAll('button')].some((button) => {
+    const box = button.getBoundingClientRect()
+    return box.left < code.right && box.right > code.left && box.top < code.bottom && box.bottom > code.top
+  })
+}).map((figure) => 'what the button covers of ' + figure.ariaLabel)`
+
 /** Nothing else is another in another colour scheme. */
 const aboutColours = ['color-contrast', 'link-in-text-block']
 /** Lists take a new width some frames later; what is cut off then stays so. */
@@ -118,6 +127,7 @@ export async function inspect(page: Page, folder: string, name: string): Promise
       await page.evaluate(nextFrame)
       cut = await page.evaluate<string[]>(cutOff)
     }
+    cut.push(...(await page.evaluate<string[]>(covered)))
     findings.push(...cut.map((what) => `${name}: on a ${device} one does not see ${what}`))
   }
   await page.setViewportSize(desktop)

@@ -87,13 +87,14 @@ export function CopyLine({ text, secret = false }: { readonly text: string; read
   )
 }
 
+/** The button stands beside the lines: on a phone it would cover the end of the first. */
 export function Snippet({ text, label }: { readonly text: string; readonly label: string }) {
   return (
-    <figure aria-label={label} className="relative rounded-lg border border-line bg-sunken">
-      <pre tabIndex={0} className="overflow-x-auto p-3 pr-12 font-mono text-sm leading-relaxed">
+    <figure aria-label={label} className="flex items-start rounded-lg border border-line bg-sunken">
+      <pre tabIndex={0} className="min-w-0 flex-1 overflow-x-auto p-3 font-mono text-sm leading-relaxed">
         {text}
       </pre>
-      <div className="absolute top-1.5 right-1.5 rounded-md bg-sunken">
+      <div className="p-1.5">
         <CopyButton text={text} label={`Copy ${label}`} />
       </div>
     </figure>
