@@ -24,7 +24,7 @@ export function addressIn(text: string): string | undefined {
   return host.test(domain) && octets(address) <= 254 ? address : undefined
 }
 
-/** What somebody means who types or pastes this: an id, as it stands in answers, events and logs, or in a mail; an address, also with its name; words. */
+/** What somebody means who types or pastes this: an id, as it stands in answers, events and logs, or in a mail; an address, also with its name, or as a link or a list of addresses has it; words. */
 export function wantedIn(typed: string): Wanted {
   const text = typed.trim()
   const inner = /^[^<>]*<([^<>]+)>$/.exec(text)?.[1]?.trim() ?? text
@@ -32,7 +32,8 @@ export function wantedIn(typed: string): Wanted {
   const own = ownMessageId.exec(inner)?.[1]
   if (own !== undefined) return { messageId: own }
   // A whole address is found along an index, however long ago it was; a part of one is among the words.
-  return addressIn(inner) === undefined ? { text } : { recipient: inner }
+  const address = inner.replace(/^mailto:/i, '').replace(/[,;]+$/, '')
+  return addressIn(address) === undefined ? { text } : { recipient: address }
 }
 
 interface Metadata {
