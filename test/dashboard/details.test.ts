@@ -172,7 +172,7 @@ describe('what has no room in a column', () => {
     ['/suppressions', evidence],
     ['/suppressions', 'rule mailbox-does-not-exist'],
     ['/settings', 'mail.send, mail.status.read'],
-    ['/audit', '"name":"campaign"'],
+    ['/audit', 'name: campaign'],
     ['/messages', 'Your order'],
   ]
   test.each(hidden)('stands below the first cell on a phone: %s', async (path, words) => {

@@ -17,6 +17,19 @@ export function Audit() {
   )
 }
 
+/** What was changed, for people who read no JSON: names and values, as far as a line can say them. */
+function worded(facts: object): string {
+  const value = (given: unknown): string =>
+    Array.isArray(given)
+      ? given.map(value).join(', ')
+      : typeof given === 'object' && given !== null
+        ? JSON.stringify(given)
+        : String(given ?? 'none')
+  return Object.entries(facts)
+    .map(([name, given]) => `${name}: ${value(given)}`)
+    .join('; ')
+}
+
 export function AuditTable({ name, path }: { readonly name: string; readonly path: string }) {
   return (
     <PagedTable<AuditEntry>
@@ -45,7 +58,7 @@ export function AuditTable({ name, path }: { readonly name: string; readonly pat
           wideOnly: true,
           cell: ({ facts }) =>
             facts === undefined || facts === null ? null : (
-              <Long text={JSON.stringify(facts)} className="max-w-44 font-mono text-xs text-soft" />
+              <Long text={worded(facts)} className="max-w-44 text-xs text-soft" />
             ),
         },
         { head: 'When', cell: ({ at }) => <Time at={at} />, align: 'right' },
