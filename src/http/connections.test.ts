@@ -114,7 +114,7 @@ test.each(Object.entries(kept))('%s gives up an idle connection (%i s) before we
 test('a request that came in time is answered, also where the process stood still until the time of its idle connection was over', async () => {
   const app = buildApp(optionsWith())
   servers.push(app.server)
-  Object.assign(app.server, { keepAliveTimeout: 50, keepAliveTimeoutBuffer: 0 }) // the same, sooner
+  Object.assign(app.server, { keepAliveTimeout: 1_000, keepAliveTimeoutBuffer: 0 }) // the same, sooner
   await app.listen({ host: '127.0.0.1', port: 0 })
   const came = once(app.server, 'connection') as Promise<[Socket]>
   const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
@@ -125,10 +125,10 @@ test('a request that came in time is answered, also where the process stood stil
   const answered = () => answers.split('HTTP/1.1 200 OK').length - 1
   ask()
   const [theirs] = await came
-  await expect.poll(() => [answered(), theirs.timeout]).toEqual([1, 50])
+  await expect.poll(() => [answered(), theirs.timeout]).toEqual([1, 1_000])
   await setImmediate() // behind it come the timers, and sockets only then
   ask()
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500)
   await expect.poll(() => socket.destroyed || answered() === 2).toBe(true)
   expect(answered()).toBe(2)
   await once(theirs, 'close') // of its silence

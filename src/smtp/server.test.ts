@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { afterEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
@@ -192,6 +193,16 @@ describe('time', () => {
   test('a silent client is told 421 and cut', async () => {
     const server = await started({ limits: { idleMs: 20 } })
     expect(await dial(server.port()).rest()).toMatch(/421 4\.4\.2 Timeout\r\n$/)
+  })
+
+  test('a client that spoke in time is heard, also where the process stood still until that was over', async () => {
+    const server = await started({ limits: { idleMs: 1_000 } })
+    const client = dial(server.port())
+    await client.until('220 mx.test')
+    await setImmediate() // behind it come the timers, and sockets only then
+    client.say('NOOP\r\n')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500)
+    expect(await client.rest()).toMatch(/^220 .*\r\n250 .*\r\n421 4\.4\.2 Timeout\r\n$/)
   })
 
   test.each([

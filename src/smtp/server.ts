@@ -4,6 +4,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { createSecureContext } from 'node:tls'
 import { limits as allLimits } from '../config.ts'
 import type { Log } from '../base/log.ts'
+import { afterPoll } from '../base/after-poll.ts'
 import { cannotListen, type Address } from '../base/listening.ts'
 import { among, sourceOf } from '../base/networks.ts'
 import { lifecycle, type Service } from '../base/service.ts'
@@ -147,10 +148,12 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
     server = await listen(options, arrive)
     server.on('error', (error) => log.fault('smtp listener', error, { service: name }))
     const every = Math.min(sweepMsMax, ...[limits.idleMs, limits.sessionMs, limits.handshakeMs].map((ms) => ms / 4))
-    sweeper = setInterval(() => {
+    // What lies unread, because this process stood still, has come in time.
+    const sweep = (): void => {
       const now = performance.now()
       for (const connection of connections) connection.sweep(now)
-    }, every).unref()
+    }
+    sweeper = setInterval(() => void afterPoll().then(sweep), every).unref()
     renewer = setInterval(renew, limits.renewalMs).unref()
     log.started({ service: name, host, port: port() })
   }
