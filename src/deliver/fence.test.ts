@@ -176,13 +176,33 @@ test('stopped in the middle of a look, it says nothing of a fault: operators cou
   expect(faults).toEqual([])
 })
 
+// One row in somebody's psql kept a node that had just started from everything.
+test('opens while somebody holds the row of a reply in the journal, and tells that one when it is free; a seat is let go behind its own', async () => {
+  const [ours, theirs, held] = [await armed(), await armed(), await armed()]
+  const own = await lifeIn(await delivered(0, [accepted(ours), accepted(held)]))
+  const heldToo = await armed()
+  const left = await lifeIn(await delivered(0, [accepted(heldToo), accepted(theirs)]))
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('select from outbound where message_id = any ($1::uuid[]) for update', [[held.id, heldToo.id]])
+  const fence = fenceOf(own, () => [left])
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  expect(await Promise.all([ours, theirs, held, heldToo].map(statusOf))).toEqual(['sent', 'sent', 'sending', 'sending'])
+  expect([own.journal.size, left.journal.size, left.released]).toEqual([1, 1, false])
+  await holder.query('rollback')
+  await until(fence, () => left.released)
+  expect(await Promise.all([held, heldToo].map(statusOf))).toEqual(['sent', 'sent'])
+  expect([own.journal.size, left.journal.size, fence.isOpen()]).toEqual([0, 0, true])
+})
+
 test('opens when the journals are told, also those that were left by processes without a successor; their seats are let go', async () => {
   const [ours, theirs] = [await armed(), await armed()]
   const own = await lifeIn(await delivered(3, [accepted(ours)]))
   const left = await lifeIn(await delivered(8, [accepted(theirs)]))
   const holder = await world.session()
   await holder.query('begin')
-  await holder.query('select from outbound where message_id = $1 for update', [theirs.id])
+  await holder.query('lock table orphaned_replies in access exclusive mode')
   const fence = fenceOf(own, () => [left])
   await fence.start()
   // Nobody may claim what a journal still speaks of.
@@ -307,7 +327,7 @@ test('a reply whose telling failed is told again', async () => {
   const own = await lifeIn(await delivered(3, [accepted(claim)]))
   const holder = await world.session()
   await holder.query('begin')
-  await holder.query('select from outbound where message_id = $1 for update', [claim.id])
+  await holder.query('lock table orphaned_replies in access exclusive mode')
   const fence = fenceOf(own)
   await fence.start()
   const pid = await waiterForLock()

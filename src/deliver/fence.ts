@@ -128,9 +128,11 @@ export function makeFence(tools: FenceTools): Fence {
     for (const seat of left)
       if (seat.mark.known !== undefined) fine = (await checkIn(ask, seat)).trouble === null && fine
     if (fine) {
-      for (const { journal } of [own, ...left]) await replay.tell(ask, journal)
-      for (const seat of left) await seat.release()
-      left = []
+      const untold: (typeof own)[] = []
+      for (const seat of [own, ...left]) if (!(await replay.tell(ask, seat.journal))) untold.push(seat)
+      for (const seat of left) if (!untold.includes(seat)) await seat.release()
+      left = left.filter((seat) => untold.includes(seat))
+      if (untold.length > 0) lookAgain(ask)
       if (vouchedOn !== ask) await vouchFor(ask)
       vouchedOn = ask
     } else {
@@ -182,12 +184,15 @@ export function makeFence(tools: FenceTools): Fence {
       if (ears === undefined) return // stopped, and its session with it
       log.fault('fence', error)
       lookFailed = true
-      // Replaced while its look waited for its turn: asked again, it would fail for ever, and each time instead of the one that lives.
-      if (session !== ask) return
       // A session that broke is replaced and heard of; on a sound one nothing comes by itself.
-      clearTimeout(again)
-      again = setTimeout(() => attend(ask), 1_000)
+      lookAgain(ask)
     })
+  }
+  const lookAgain = (ask: Ask): void => {
+    // Replaced while its look waited for its turn: asked again, it would fail for ever, and each time instead of the one that lives.
+    if (ears === undefined || session !== ask) return
+    clearTimeout(again)
+    again = setTimeout(() => attend(ask), 1_000)
   }
   const service = lifecycle(
     'fence',

@@ -1,7 +1,7 @@
 // Keeps the leases of what is in flight (delivery-semantics, heartbeat), and tells when the database does not let anybody keep theirs.
 import { limits } from '../config.ts'
 import { commitSomething, type Db } from '../store/database.ts'
-import { isHeldUp } from '../store/held-rows.ts'
+import { unlessHeld } from '../store/held-rows.ts'
 import { claimName, extendLeases, extendLocked } from '../store/outbound.ts'
 import type { InFlight } from './flight.ts'
 import type { Outages } from './outages.ts'
@@ -26,10 +26,6 @@ export interface Heartbeat {
  * database and all other lines live. Between two heartbeats and a lease that runs out there must be time for that.
  */
 export const beatAnswerMs = (leaseMs: number): number => Math.max(limits.databaseAnswerMs, leaseMs / 4)
-
-function unlessLocked(error: unknown): undefined {
-  if (!isHeldUp(error)) throw error
-}
 
 /** `flights`: by `claimName`. `trouble` hears of what fails beside a heartbeat. */
 export function makeHeartbeat(
@@ -76,7 +72,7 @@ export function makeHeartbeat(
         const free = await extend(db, rest, extendLeases)
         rest = rest.filter(({ claimed }) => !free.has(claimName(claimed)) && flights.has(claimName(claimed)))
         if (rest.length === 0) return
-        const ours = await extend(db, rest, extendLocked).catch(unlessLocked)
+        const ours = await extend(db, rest, extendLocked).catch(unlessHeld)
         if (ours !== undefined) return giveUpLost(rest, ours)
       }
     } finally {

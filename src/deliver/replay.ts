@@ -9,8 +9,8 @@ import { readRemoved } from '../store/reports.ts'
 import type { Journal } from './journal.ts'
 
 export interface Replay {
-  /** All of it, once; what the database has answered leaves the journal. */
-  tell(ask: Ask, journal: Journal): Promise<void>
+  /** All of it, once; what the database has answered leaves the journal. False: somebody has rows of some locked, and those are to be told again. */
+  tell(ask: Ask, journal: Journal): Promise<boolean>
   /**
    * To a database that may be the wrong one, so that nothing leaves the journal. Only what ends a message: one that is put off again would seem not
    * to have been due when delivery stopped, and that it was sent later was forgotten with the rest. What the database refuses is reported by `tell`.
@@ -22,12 +22,19 @@ export function makeReplay(log: Log): Replay {
   /** What the database has refused to write stays in the journal, for a start after whatever is wrong there; it holds up nobody. */
   const refused = new Set<Ending>()
 
-  const tellSome = async (ask: Ask, journal: Journal, endings: readonly Ending[]): Promise<void> => {
+  /** Those of which somebody had the rows locked, who may have them for long: said once. */
+  const saidHeld = new Set<Ending>()
+
+  const tellSome = async (ask: Ask, journal: Journal, endings: readonly Ending[], held: Set<Ending>): Promise<void> => {
     const answers = await replayEndings(ask, endings)
     // What an earlier life has told may be a commit that was let go before its standby had it (docs/decisions/0082).
     await commitSomething({ rows: ask })
     const removed = answers.includes('gone') ? await readRemoved(ask) : []
     for (const [at, ending] of endings.entries()) {
+      if (answers[at] === 'held') {
+        held.add(ending)
+        continue
+      }
       if (answers[at] === 'gone' && !removed.includes(ending.workspaceId))
         // Each with its own words, so that the log writes every one: nothing else tells of it.
         log.fault('journal', new Error(`the database knows nothing of ${ending.id}, which a server has answered`), {
@@ -40,20 +47,30 @@ export function makeReplay(log: Log): Replay {
 
   return {
     tell: async (ask, journal) => {
+      const held = new Set<Ending>()
       for (;;) {
         const endings = journal.inherited
-          .filter((ending) => !refused.has(ending))
+          .filter((ending) => !refused.has(ending) && !held.has(ending))
           .slice(0, limits.claimsPerStatementMax)
-        if (endings.length === 0) return
+        if (endings.length === 0) break
         await tellEach(
           endings,
-          (some) => tellSome(ask, journal, some),
+          (some) => tellSome(ask, journal, some, held),
           (ending, error) => {
             refused.add(ending)
             log.fault('journal', error, { messageId: ending.id, outcome: ending.outcome })
           },
         )
       }
+      for (const ending of held) {
+        if (!saidHeld.has(ending))
+          log.fault('journal', new Error(`somebody holds ${ending.id} locked, which a server has answered: it waits`), {
+            messageId: ending.id,
+            outcome: ending.outcome,
+          })
+        saidHeld.add(ending)
+      }
+      return held.size === 0
     },
     forewarn: async (ask, journal) => {
       const endings = journal.inherited.filter(({ status }) => status !== 'retrying')

@@ -5,6 +5,7 @@ import { pause } from '../base/backoff.ts'
 import type { Log } from '../base/log.ts'
 import { commitSomething, isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import { replayEndings } from '../store/fence.ts'
+import { untilFree } from '../store/held-rows.ts'
 import type { Ending, Recorder } from '../store/outbound.ts'
 import type { Journal } from './journal.ts'
 
@@ -94,7 +95,7 @@ export function makeUnheard({ db, recorder, journal, log, leaseMs, patience }: U
    * let go before its standby had it (docs/decisions/0082): one behind it proves that the reply is known there, too.
    */
   const keepEvidence = async (ending: Ending): Promise<void> => {
-    const [answer] = await replayEndings(db.rows, [ending])
+    const answer = await untilFree(async () => (await replayEndings(db.rows, [ending]))[0])
     await commitSomething(db)
     if (answer !== 'known')
       log.fault(

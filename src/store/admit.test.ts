@@ -7,6 +7,7 @@ import { makeAdmitter, surelyNotAdmitted, type Admission, type AdmissionRow, typ
 import { readBlob, stageBlob, sweepStagedBlobs } from './blobs.ts'
 import { isDatabaseAway, openDatabase, type Db } from './database.ts'
 import { readWindows } from './usage.ts'
+import type { Armable } from './outbound.ts'
 import { storeWorld, type Limits, type Sender } from './store.test-kit.ts'
 
 const world = await storeWorld()
@@ -107,6 +108,35 @@ describe('an admission', () => {
     await holder.query('commit')
     expect((await late).admitted).toBe(true)
     expect([await recordsOf(held), await recordsOf(free)]).toEqual([1, 7])
+    await db.close()
+  })
+
+  // Nobody's mail was accepted for as long as that one could wait.
+  test('waits for no message that is to be sent again whose record somebody holds: that one alone is told to come back', async () => {
+    const [busy, free] = [await world.sender(), await world.sender()]
+    const [failed] = (await world.claimed(busy, [{}])) as [Armable]
+    await world.db.run('delete from outbound where message_id = $1', [failed.id])
+    await world.db.run(`update messages set status = 'failed', finished_at = app_now() where id = $1`, [failed.id])
+    const db = openDatabase(world.connection, {
+      name: 'test',
+      connectionsMax: 2,
+      answerMs: limits.databaseAnswerMs,
+      lockMs: limits.admissionLockMs,
+    })
+    const admitter = makeAdmitter(db)
+    const again = () =>
+      admitter.admit(
+        world.submission(busy, { endpoint: 'send_again', idem: `${failed.id}+900`, hash: failed.id, keep_ms: null }),
+      )
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query('select from messages where id = $1 for update', [failed.id])
+    const heldBack = again().catch((error: unknown) => error)
+    expect(admittedOf(await admitMany(free, 3, [admitter]))).toBe(3)
+    const error = await heldBack
+    expect([isDatabaseAway(error), surelyNotAdmitted(error)]).toEqual([true, true])
+    await holder.query('rollback')
+    expect((await again()).admitted).toBe(true)
     await db.close()
   })
 

@@ -38,11 +38,11 @@ async function messages(as: ClaimedAs = {}): Promise<Armable[]> {
   return aged.toReversed()
 }
 
-/** `work` begins while a report about each of these messages is not committed, and waits for it where it waits for anybody. */
+/** `work` begins while a report about each of these messages is not committed, and waits for it where it waits for anybody; or comes again behind the time when it has `met` it. */
 async function besideReports<T>(
   claims: readonly Armable[],
   work: () => Promise<T>,
-  { rank = 1, waits = true } = {},
+  { rank = 1, waits = true, met }: { rank?: number; waits?: boolean; met?: Promise<unknown> } = {},
 ): Promise<T> {
   const other = await world.session()
   await other.query('begin')
@@ -51,7 +51,8 @@ async function besideReports<T>(
     [claims.map(({ id }) => id), rank],
   )
   const working = work()
-  if (waits) await world.untilSomebodyWaits()
+  if (met !== undefined) await met
+  else if (waits) await world.untilSomebodyWaits()
   else await working
   await other.query('commit')
   return working
@@ -124,7 +125,11 @@ test('late proof counts for all', async () => {
 test('other reports are recorded behind them', async () => {
   const claims = await messages({ armed: true })
   await finishAll(claims)
-  const record = makeReportRecorder(world.db)
+  const { promise: met, resolve: meet } = Promise.withResolvers<undefined>()
+  const record = makeReportRecorder({
+    ...world.db,
+    rows: (statement, values) => world.db.rows<never>(statement, values).finally(() => meet(undefined)),
+  })
   const report = ({ id }: Armable) =>
     record({
       id,
@@ -136,5 +141,5 @@ test('other reports are recorded behind them', async () => {
       facts: {},
       source: 'dsn',
     })
-  expect(await besideReports(claims, () => Promise.all(claims.map(report)))).toEqual(all('recorded'))
+  expect(await besideReports(claims, () => Promise.all(claims.map(report)), { met })).toEqual(all('recorded'))
 })

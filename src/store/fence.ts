@@ -2,7 +2,7 @@
 // functions of the database, so that all nodes go by the same ones, whatever they know.
 import { limits } from '../config.ts'
 import { beginOrderAnew } from './commit-order.ts'
-import { claimName, type Ending, endingJson, relayedOf } from './outbound.ts'
+import { claimName, type Ending, endingJson, inOrder, relayedOf } from './outbound.ts'
 import { databaseNow, despiteDeadlocks, sql, type Ask, type Db } from './database.ts'
 import { leastId } from './message-id.ts'
 import { pastRefused, type Refused } from './refused-rows.ts'
@@ -85,17 +85,17 @@ const replayed = sql(
        cross join lateral (select from messages m where m.workspace_id = r.w and m.id = r.id limit 1) is_there
       order by r.route, r.provider_id, r.w, r.id
      on conflict do nothing)
-   select * from replay_1($1::text::json)`,
+   select * from replay_2($1::text::json)`,
 )
 
 /**
  * `known`: written down, or decided long ago; `gone`: the database has no such message; `orphan`: the database must have been restored. It keeps
- * the reply, and delivery is stopped.
+ * the reply, and delivery is stopped. `held`: somebody has its rows locked, so it is to be told again.
  */
-export type ReplayAnswer = 'known' | 'gone' | 'orphan'
+export type ReplayAnswer = 'known' | 'gone' | 'orphan' | 'held'
 
 export async function replayEndings(ask: Ask, endings: readonly Ending[]): Promise<ReplayAnswer[]> {
-  const batch = `[${endings.map(endingJson).join(',')}]`
+  const batch = `[${inOrder(endings).map(endingJson).join(',')}]`
   const values = [batch, JSON.stringify(endings.flatMap((ending) => relayedOf(ending) ?? []))]
   const rows = await despiteDeadlocks(() => ask<{ id: string; epoch: number; answer: ReplayAnswer }>(replayed, values))
   const answers = new Map(rows.map((row) => [claimName(row), row.answer]))

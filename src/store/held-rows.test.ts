@@ -1,11 +1,13 @@
 // Somebody holds a row locked for long (an operator's psql, left open within a transaction): whatever cannot be done without that row waits, and nothing
 // else does.
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { claimDue } from './claim.ts'
 import { expireSome } from './expire.ts'
 import { openDatabase, sqlState } from './database.ts'
+import { replayEndings } from './fence.ts'
 import { makeRecorder, reap, type Armable, type Ending } from './outbound.ts'
+import { makeReportRecorder } from './reports.ts'
 import { sentEnding, storeWorld, wholeClaim, type ClaimedAs, type Sender } from './store.test-kit.ts'
 
 let sender: Sender
@@ -154,3 +156,73 @@ test.each(['messages', 'outbound'] as const)(
     expect((await expireSome(db, 0)).expired).toEqual([held.id])
   },
 )
+
+const reported = ({ id }: Armable) => ({
+  id,
+  workspaceId: sender.workspaceId,
+  fingerprint: 'ab'.repeat(32),
+  type: 'hard_bounce' as const,
+  rank: 4,
+  detail: 'said so',
+  facts: {},
+  source: 'dsn',
+})
+
+// All that came by mail and by feeds waited behind one record, each batch until it was ended, and then in halves.
+test('reports about others do not wait for a record that somebody holds; who brought that one is told to come again, and it is recorded once', async () => {
+  const claims = await claimed({ armed: true })
+  const [held, ...others] = claims as [Armable, Armable, Armable]
+  const record = makeReportRecorder(db)
+  await whileHeld('messages', held, async () => {
+    const own = answers([record(reported(held))])
+    const began = performance.now()
+    expect(await answers(others.map((claim) => record(reported(claim))))).toEqual(['recorded', 'recorded'])
+    expect(performance.now() - began).toBeLessThan(limits.lockMs)
+    expect(await own).toEqual(['55P03'])
+  })
+  expect(await record(reported(held))).toBe('recorded')
+  expect(await record(reported(held))).toBe('repeated')
+  expect((await world.history(held.id)).slice(2)).toEqual(['3 message.hard_bounced sending 4'])
+})
+
+describe('replies out of a journal', () => {
+  test.each(['messages', 'outbound'] as const)(
+    'are written down past a row of %s that somebody holds; its own is to be told again',
+    async (table) => {
+      const claims = await claimed({ armed: true })
+      const [held, ...others] = claims as [Armable, Armable, Armable]
+      const endings = claims.map(sent)
+      await whileHeld(table, held, async () => {
+        expect(await replayEndings(world.db.rows, endings)).toEqual(['held', 'known', 'known'])
+        expect(await Promise.all(claims.map(status))).toEqual(['sending', 'sent', 'sent'])
+      })
+      expect(await replayEndings(world.db.rows, endings.slice(0, 1))).toEqual(['known'])
+      expect(await Promise.all(others.concat(held).map(status))).toEqual(['sent', 'sent', 'sent'])
+    },
+  )
+
+  test('show that the database was restored, whoever holds the row: nobody is to send it again', async () => {
+    const [claim] = (await claimed({ armed: true }, 1)) as [Armable]
+    await world.db.run('update outbound set armed_epoch = null where message_id = $1', [claim.id])
+    await whileHeld('outbound', claim, async () => {
+      expect(await replayEndings(world.db.rows, [sent(claim)])).toEqual(['orphan'])
+    })
+    expect(await world.value('select reason from delivery_stops')).toBe('orphaned_reply')
+    await world.db.run('delete from delivery_stops')
+  })
+})
+
+// A report locks by id, too (a release before this one waits so): in the order of the batch, each waited for the other until one of them was ended.
+test('ends lock their records in the order of the ids, whatever the order in which they came', async () => {
+  const [first, second] = (await claimed({ armed: true }, 2)) as [Armable, Armable]
+  const other = await world.session()
+  const lock = ({ id }: Armable) => other.query('select from messages where id = $1 for update nowait', [id])
+  await other.query('begin')
+  await lock(first)
+  const finisher = makeRecorder(world.db, world.db, await world.node())
+  const asked = Promise.all([second, first].map((claim) => finisher.finish(sent(claim))))
+  await world.untilSomebodyWaits()
+  await lock(second)
+  await other.query('commit')
+  expect(await asked).toEqual([true, true])
+})

@@ -1,11 +1,34 @@
 // What somebody else holds locked for long: an operator's psql, left open within a transaction. A statement for many messages would wait for one of them, with
 // the rows of all others locked, for as long as a statement may take; so it waits for a lock no longer than `limits.lockMs`, and then goes on without them.
+import { pause } from '../base/backoff.ts'
 import { limits } from '../config.ts'
 import { sql, sqlState, type Db } from './database.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 
 /** A lock did not come within the time of its connection (`PoolKind.lockMs`): the statement left nothing behind. */
 export const isHeldUp = (error: unknown): error is Error => sqlState(error) === '55P03'
+
+/** Nobody knows yet: it is asked again. */
+export function unlessHeld(error: unknown): undefined {
+  if (!isHeldUp(error)) throw error
+}
+
+/** Of a statement that passes by what is held (`answer`): as the server says it where a lock did not come. */
+class RowHeld extends Error {
+  override readonly name = 'RowHeld'
+  readonly code = '55P03'
+}
+
+/** Asks again for what was held, mostly for a moment; whoever asks waits no longer than for a lock, and nobody else does. */
+export async function untilFree<Answer>(ask: () => Promise<Answer | 'held'>): Promise<Answer> {
+  const patientUntil = performance.now() + limits.lockMs
+  for (let delayMs = 20; ; delayMs *= 2) {
+    const answer = await ask()
+    if (answer !== 'held') return answer
+    if (performance.now() > patientUntil) throw new RowHeld('somebody holds the row locked')
+    await pause(delayMs)
+  }
+}
 
 /** Stands for the answer to a row that is held: nothing has been done, and it may be asked for again. */
 export class HeldUp {

@@ -81,12 +81,15 @@ async function extend(
   claims: readonly Claim[],
   leaseMs: number,
 ): Promise<ReadonlySet<string>> {
-  const inOrder = claims.toSorted((one, other) => (one.id < other.id ? -1 : 1)) // rows are locked in the order of their ids
   const rows = await despiteDeadlocks(() =>
-    db.rows<{ id: string; epoch: number }>(statement, [...columns(inOrder), leaseMs]),
+    db.rows<{ id: string; epoch: number }>(statement, [...columns(inOrder(claims)), leaseMs]),
   )
   return new Set(rows.map(claimName))
 }
+
+/** Rows and records are locked in the order of their ids: two statements that hold what the other one waits for would be a circle. */
+export const inOrder = <Row extends { readonly id: string }>(rows: readonly Row[]): Row[] =>
+  rows.toSorted((one, other) => (one.id < other.id ? -1 : 1))
 
 export const claimName = (claim: { readonly id: string; readonly epoch: number }): string =>
   `${claim.id} ${claim.epoch}`
@@ -113,8 +116,7 @@ const hasten = sql(
  * the order of their ids.
  */
 export async function hastenPutOff(db: Db, claims: readonly Claim[]): Promise<ReadonlySet<MessageId>> {
-  const inOrder = claims.toSorted((one, other) => (one.id < other.id ? -1 : 1))
-  const rows = await despiteDeadlocks(() => db.rows<{ id: MessageId }>(hasten, columns(inOrder)))
+  const rows = await despiteDeadlocks(() => db.rows<{ id: MessageId }>(hasten, columns(inOrder(claims))))
   return new Set(rows.map(({ id }) => id))
 }
 
@@ -213,7 +215,8 @@ const finishRelayed = sql(
 )
 
 async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<boolean[]> {
-  const batch = `[${endings.map((ending) => ending.json).join(',')}]`
+  const ordered = inOrder(endings.map(({ claim: { id }, json }) => ({ id, json })))
+  const batch = `[${ordered.map(({ json }) => json).join(',')}]`
   const ids = endings.map(({ claim }) => claim.id)
   const relayed = endings.flatMap((ending) => ending.relayed ?? [])
   const ask = () =>

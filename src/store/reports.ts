@@ -1,4 +1,4 @@
-// What providers report about messages: finding the message that a report names, and recording (function `record_report_1`). Reports that come
+// What providers report about messages: finding the message that a report names, and recording (function `record_report_2`). Reports that come
 // at the same time are recorded by one statement.
 import { limits } from '../config.ts'
 import { Batch } from '../base/batch.ts'
@@ -7,6 +7,7 @@ import type { RouteTaken } from '../domain/attempt.ts'
 import type { DeliveryEventType, MessageId, WorkspaceId } from '../domain/message.ts'
 import { inBites } from './bites.ts'
 import { despiteDeadlocks, sql, mayBlameRows, type Ask, type Db } from './database.ts'
+import { untilFree } from './held-rows.ts'
 
 /** Whose relay an id came from: a workspace's own, or the installation's. */
 export type RelayRoute = WorkspaceId | 'installation'
@@ -106,7 +107,7 @@ export interface ReportRow {
 export type ReportAnswer = 'recorded' | 'repeated' | 'too_many' | 'not_armed'
 
 /** It knows a message with so many events for full. */
-const record = sql('record-reports', 'select * from record_report_1($1::text::json, $2)')
+const record = sql('record-reports', 'select * from record_report_2($1::text::json, $2)')
 const anyNumber = 2 ** 31 - 1
 // Of a message that was put off very often nearly all events are our own: they must not keep out the complaint that comes at last.
 const countReports = sql(
@@ -132,13 +133,11 @@ function rowText(row: ReportRow): string {
   })
 }
 
-/** Resolves when the report is committed. Rejects when that is not known: the same report again does no harm. */
+/** Resolves when the report is committed. Rejects when that is not known, or somebody holds the record: the same report again does no harm. */
 export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAnswer> {
-  const recordAll = async (rows: readonly Recordable[], eventsMost: number): Promise<ReportAnswer[]> => {
+  const recordAll = async (rows: readonly Recordable[], eventsMost: number): Promise<Recorded[]> => {
     const batch = `[${rows.map(({ text }, n) => `{"n":${n},${text.slice(1)}`).join(',')}]`
-    const answers = await despiteDeadlocks(() =>
-      db.rows<{ n: number; answer: ReportAnswer }>(record, [batch, eventsMost]),
-    )
+    const answers = await despiteDeadlocks(() => db.rows<{ n: number; answer: Recorded }>(record, [batch, eventsMost]))
     const byNumber = new Map(answers.map(({ n, answer }) => [n, answer]))
     return rows.map((_, n) => byNumber.get(n) ?? 'not_armed')
   }
@@ -147,7 +146,7 @@ export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAn
     const [counted] = await db.rows<{ many: number }>(countReports, [workspaceId, id, most])
     return most - (counted?.many ?? most)
   }
-  const recordBatch = async (rows: readonly Recordable[]): Promise<ReportAnswer[]> => {
+  const recordBatch = async (rows: readonly Recordable[]): Promise<Recorded[]> => {
     const answers = await recordAll(rows, limits.reportsPerMessageMax)
     const full = rows.flatMap((row, n) => (answers[n] === 'too_many' ? [{ row, n }] : []))
     for (const of of Map.groupBy(full, ({ row }) => row.id).values()) {
@@ -161,7 +160,7 @@ export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAn
     }
     return answers
   }
-  const batch = new Batch<Recordable, ReportAnswer>(
+  const batch = new Batch<Recordable, Recorded>(
     recordBatch,
     {
       rowsMax: limits.reportsPerStatementMax,
@@ -172,9 +171,12 @@ export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAn
   )
   return (row) => {
     const text = rowText(row)
-    return batch.add({ id: row.id, workspaceId: row.workspaceId, text }, text.length)
+    return untilFree(() => batch.add({ id: row.id, workspaceId: row.workspaceId, text }, text.length))
   }
 }
+
+/** `held`: somebody has the record locked, and nothing was done. */
+type Recorded = ReportAnswer | 'held'
 
 interface Recordable extends Pick<ReportRow, 'id' | 'workspaceId'> {
   readonly text: string
