@@ -73,6 +73,42 @@ test.each(['messages', 'outbound'] as const)(
   },
 )
 
+// What a hard bounce writes besides is in no row of the queue: a suppression, which needs its workspace. All ends of a node waited for it.
+test.each([
+  ['the workspace', 'select from workspaces where id = $1 for update'],
+  [
+    'the same suppression, not committed yet,',
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason, created_at) values ($1, 'ann@example.org', 'ann@example.org', 'manual', app_now())`,
+  ],
+])('nor for a hard bounce while somebody holds %s: it alone is asked for again', async (_, hold) => {
+  const [bounced, ...others] = (await claimed({ armed: true }, 5)) as [Armable, ...Armable[]]
+  const said = { phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code: 550 } }
+  const bounce: Ending = {
+    ...sent(bounced),
+    status: 'failed',
+    outcome: 'failed',
+    attempt: said,
+    report: {
+      type: 'hard_bounce',
+      rank: 4,
+      detail: '550 nobody',
+      bounce: { rule: 'x', class: 'x' },
+      suppress: true,
+      facts: {},
+    },
+  }
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query(hold, [sender.workspaceId])
+  const asked = [bounce, ...others.map(sent)].map((ending) => recorder.finish(ending))
+  expect(await answers(asked)).toEqual(['55P03', true, true, true, true])
+  await holder.query('rollback')
+  expect(await recorder.finish(bounce)).toBe(true)
+  expect(await world.value('select reason from suppressions where workspace_id = $1', [sender.workspaceId])).toBe(
+    'hard_bounce',
+  )
+})
+
 test('nor do their arms: the one that is held up is renounced, and the others go on', async () => {
   const claims = await claimed({})
   const [held] = claims as [Armable, Armable, Armable]

@@ -89,17 +89,20 @@ export const heldMessages =
 
 /**
  * Makes of a statement for many rows one that nobody's lock on what one of them needs holds up. It costs nothing while nothing is held; and those that are come
- * back soon, so for a while behind them it is looked first. A whole table that somebody has is waited for, as long as a statement may take.
+ * back soon, so for a while behind them it is looked first. A whole table that somebody has is waited for, as long as a statement may take. `byHalves`: where the rows
+ * are free, and something that only some of them write is held, it throws, and whoever batches them finds those by halves.
  */
 export function pastHeld<Row, Answer>(
   db: Db,
   look: Look<Row>,
   ask: (rows: readonly Row[]) => Promise<readonly Answer[]>,
+  { byHalves = false }: { readonly byHalves?: boolean } = {},
 ): (rows: readonly Row[]) => Promise<readonly (Answer | HeldUp)[]> {
-  const once = async (rows: readonly Row[]): Promise<readonly (Answer | HeldUp)[]> => {
+  const once = async (rows: readonly Row[], found: () => void): Promise<readonly (Answer | HeldUp)[]> => {
     const by = latelyHeldUp(db)
     if (by === undefined) return ask(rows)
     const isHeld = await look(rows)
+    found()
     const free = rows.filter((row) => !isHeld(row))
     if (free.length < rows.length) heldUp(db, by)
     const answers = free.length === 0 ? [] : await ask(free)
@@ -109,10 +112,13 @@ export function pastHeld<Row, Answer>(
   return async (rows) => {
     const patientUntil = performance.now() + limits.heldPatienceMs
     for (;;) {
+      // Whoever has the whole table holds up the look itself.
+      let looked = false
       try {
-        return await once(rows)
+        return await once(rows, () => (looked = true))
       } catch (error) {
         if (!isHeldUp(error)) throw error
+        if (byHalves && looked) throw error
         if (performance.now() > patientUntil) return rows.map(() => new HeldUp(error))
         heldUp(db, error)
       }

@@ -284,7 +284,9 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   const armable = heldMessages<Armable>(armDb, ({ id }) => ({ id }))
   const endable = heldMessages<QueuedEnding>(finishDb, ({ message }) => message)
   const armPast = pastHeld<Armable, Armed>(armDb, armable, (claims) => armBatch(armDb, claims, mark))
-  const finishPast = pastHeld<QueuedEnding, boolean>(finishDb, endable, (rows) => finishBatch(finishDb, rows))
+  const finishPast = pastHeld<QueuedEnding, boolean>(finishDb, endable, (rows) => finishBatch(finishDb, rows), {
+    byHalves: true, // a suppression, and its workspace
+  })
   const arms = new Batch<Armable, Armed | HeldUp>(armPast, armBounds, mayBlameRows)
   const endings = new Batch<QueuedEnding, boolean | HeldUp>(finishPast, endingBounds, mayBlameRows)
   return {
