@@ -1,4 +1,4 @@
-// How tries of webhooks ended: log, queue and endpoint, for many of them in one statement (function `end_webhooks_1`), which nobody's lock on one of them holds up.
+// How tries of webhooks ended: log, queue and endpoint, for many of them in one statement (function `end_webhooks_2`), which nobody's lock on one of them holds up.
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
@@ -60,7 +60,7 @@ export interface WebhookRecorder {
   record(result: WebhookResult): Promise<void>
 }
 
-const ended = sql('webhook-end', 'select workspace_id, reason from end_webhooks_1($1::text::json, $2::uuid, $3)')
+const ended = sql('webhook-end', 'select workspace_id, reason from end_webhooks_2($1::text::json, $2::uuid, $3)')
 
 /** Results of concurrent tries, written in batches. */
 export function makeWebhookRecorder(

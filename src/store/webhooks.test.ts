@@ -7,7 +7,7 @@ import { limits } from '../config.ts'
 import { storeWorld, type Sender } from './store.test-kit.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase } from './database.ts'
-import { changeEndpoint, disableEndpoint, insertEndpoint } from './webhook-endpoints.ts'
+import { changeEndpoint, disableEndpoint, insertEndpoint, prepareSecret, promoteSecret } from './webhook-endpoints.ts'
 import { claimWebhooks, extendWebhookLeases, reapWebhooks, type ClaimedWebhook } from './webhooks.ts'
 import { replayRange } from './webhook-replay.ts'
 import { makeWebhookRecorder } from './webhook-results.ts'
@@ -374,6 +374,59 @@ test('an endpoint that has failed for too long is not disabled by a success, als
       ]),
     ).toEqual([{ state: 'active', failing_since: null }])
   }
+})
+
+// The new address, or secret, was told to have failed for as long as the old one, or was disabled for it at once.
+describe('a failure says nothing of an endpoint that was changed since it was asked', () => {
+  const failing = async () => {
+    const shop = await customer()
+    const { workspaceId } = shop
+    const owner = randomUUID()
+    await admit(shop, 2)
+    const claimed = await claim(owner)
+    const since = `update webhook_endpoints set failing_since = app_now() - interval '20 days' where workspace_id = $1`
+    await world.db.run(since, [workspaceId])
+    const fail = (changes: Partial<ClaimedWebhook> = {}) =>
+      recorderOf(owner).record({ ...claimed[0], ...changes, asked: true, delivered: false, status: 500 } as never)
+    const standing = () =>
+      world.value(
+        `select concat_ws(' ', state, reason, app_now() - failing_since > interval '19 days') from webhook_endpoints where workspace_id = $1`,
+        [workspaceId],
+      )
+    return { workspaceId, fail, standing, change: (url: string) => changeEndpoint(world.db, workspaceId, { url }) }
+  }
+
+  test('which failed for too long, and has another secret now, is not disabled before that one was tried', async () => {
+    const { workspaceId, fail, standing } = await failing()
+    await prepareSecret(world.db, workspaceId, Buffer.from('next'))
+    expect((await promoteSecret(world.db, workspaceId, 1_000))?.version).toBe(3)
+    await fail()
+    expect(await standing()).toBe('active t')
+    await fail({ version: 3 })
+    expect(await standing()).toBe('disabled no_success t')
+  })
+
+  test('another address begins without a failure, also where one of the old comes behind it', async () => {
+    const { fail, standing, change } = await failing()
+    await change('https://new.example.com/')
+    await fail()
+    expect(await standing()).toBe('active')
+  })
+
+  test('also where both come at the same moment', async () => {
+    const { workspaceId, fail, standing } = await failing()
+    const session = await world.session()
+    await session.query('begin')
+    await session.query(
+      `update webhook_endpoints set url = 'https://new.example.com/', failing_since = null, version = version + 1 where workspace_id = $1`,
+      [workspaceId],
+    )
+    const failed = fail()
+    await world.untilSomebodyWaits()
+    await session.query('commit')
+    await failed
+    expect(await standing()).toBe('active')
+  })
 })
 
 // Somebody's psql, left open within a transaction, kept the results of everybody's tries from being written, and their leases from being extended.
