@@ -69,6 +69,27 @@ describe('keys', () => {
     await expect(whoseKey(db, shop.id)).rejects.toThrow('There is no key')
   })
 
+  // The answer was that of a database that is away: the key seemed to live.
+  test('who cannot be told what a revoked key leaves behind hears that it is revoked, and hears the rest when it is revoked once more', async () => {
+    const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send', 'smtp-credentials.write'] })
+    const itself: By = { ...by(shop.id), actor: `key:${made.id}`, scopes: new Set(made.scopes) }
+    const login = await createCredentialFor(tools, itself, 'left behind')
+    const away: Db = {
+      ...db,
+      rows: (statement, values) =>
+        statement.name === 'list-made-by-key'
+          ? Promise.reject(new Error('Connection terminated'))
+          : db.rows(statement, values),
+    }
+    await expect(revokeKeyFor({ db: away }, by(shop.id), made.id)).rejects.toMatchObject({
+      name: 'Mistake',
+      code: 'service_unavailable',
+      message: expect.stringContaining('The key is revoked.') as string,
+    })
+    expect((await listKeys(db, shop.id)).find(({ id }) => id === made.id)?.revokedAt).toBeInstanceOf(Date)
+    expect(await revokeKeyFor(tools, by(shop.id), made.id)).toMatchObject({ stillValid: [{ id: login.id }] })
+  })
+
   test('an expired key is refused, and one that will expire is not remembered beyond that', async () => {
     const { authenticate } = authenticator()
     const soon = await createKey(db, shop.id, {

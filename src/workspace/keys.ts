@@ -113,7 +113,13 @@ export async function revokeKeyFor({ db }: { readonly db: Db }, by: By, id: stri
     },
     ({ name }) => ({ target: id, facts: { name } }),
   )
-  const made = await listMadeByKey(db, by.workspaceId, key.id)
+  const made = await listMadeByKey(db, by.workspaceId, key.id).catch((error: unknown) => {
+    throw new Mistake('The key is revoked. What it made could not be looked up: revoke it once more to hear of that.', {
+      code: 'service_unavailable',
+      retryAfterSeconds: 3,
+      why: String(error),
+    })
+  })
   return { ...key, ...(made.length > 0 && { stillValid: made }) }
 }
 
