@@ -97,14 +97,12 @@ export function makeManagementRouter(tools: {
       if (isRefusal(path)) return path
       const query = readQuery(request.query)
       if (isRefusal(query)) return query
-      const body =
-        readShape === undefined
-          ? { value: undefined, done: () => undefined }
-          : await bodyOf(request, reply, ...roomsFor(request, entered), limit)
+      const body = readShape === undefined ? noBody : await bodyOf(request, reply, ...roomsFor(request, entered), limit)
       if (isRefusal(body)) return body
       // A large body keeps its room until the answer: an import is held in memory while its rows are written.
       try {
-        const value = readShape === undefined ? body : readShape(body.value)
+        const json = readShape === undefined ? noBody : readJson(body.bytes)
+        const value = isRefusal(json) || readShape === undefined ? json : readShape(json.value)
         if (isRefusal(value)) return value
         // A body can be held back for minutes: by then the caller may have been removed, or the key revoked.
         const caller = readShape === undefined ? entered : await enter(request)
@@ -194,24 +192,20 @@ function pathReader({ parameters = [] }: Managed): (given: Record<string, string
   }
 }
 
-/** A JSON body of at most so many bytes; of a larger one nothing more is read. `done` gives back the room that it takes. */
+const noBody = { bytes: Buffer.alloc(0), value: undefined, done: () => undefined }
+
+/** A body of at most so many bytes, said to be JSON; of a larger one nothing more is read. `done` gives back the room that it takes. */
 async function bodyOf(
   request: FastifyRequest,
   reply: FastifyReply,
   rooms: BodyRooms,
   owner: string,
   limit: BodyLimit,
-): Promise<{ readonly value: unknown; readonly done: () => void } | Refusal> {
+): Promise<{ readonly bytes: Buffer; readonly done: () => void } | Refusal> {
   if (isTooLarge(request.raw, limit)) return limit.tooLarge
   if (!isJson(request.headers['content-type'])) return notJson
   const body = await readBody(request.raw, reply.raw, rooms, owner, limit)
   if (isRefusal(body)) return body
   request.bodyRead = true
-  const done = (): void => rooms.large.give(owner, body.heldBytes)
-  const read = readJson(body.bytes)
-  if (isRefusal(read)) {
-    done()
-    return read
-  }
-  return { ...read, done }
+  return { bytes: body.bytes, done: () => rooms.large.give(owner, body.heldBytes) }
 }
