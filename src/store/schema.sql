@@ -2573,8 +2573,9 @@ begin
     where not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
                         and r.token = (value ->> 'token')::bigint));
   -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
-  update messages m set armed_epoch = e.epoch, armed_token = e.token from decisive_replies_1(explained) e
-   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null;
+  update messages m set armed_epoch = e.epoch, armed_token = e.token from endings_of(explained) e
+   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null and e.status in ('sent', 'failed')
+     and proves_reply(e.status, e.evidence, e.facts);
   perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $function$;
 CREATE OR REPLACE FUNCTION public.replay_2(batch json)
@@ -2610,9 +2611,8 @@ begin
       and not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
                         and r.token = (value ->> 'token')::bigint));
   -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
-  update messages m set armed_epoch = e.epoch, armed_token = e.token from endings_of(explained) e
-   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null and e.status in ('sent', 'failed')
-     and proves_reply(e.status, e.evidence, e.facts);
+  update messages m set armed_epoch = e.epoch, armed_token = e.token from decisive_replies_1(explained) e
+   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null;
   perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $function$;
 CREATE OR REPLACE FUNCTION public.reports_of(batch json)
