@@ -184,8 +184,13 @@ test('a standby that goes away is told for a day, also where another one takes i
   // It is there as before, and no commit waits for it any more.
   const other = standbys('asynchronous', ...days([0, 3], [1, 27]))
   gone({ ...standbys('synchronous', ...days([1, 3], [0, 27])), ...other }, hoursOf(4, 27))
-  // A restart of ten minutes; a new one; nobody.
-  gone({ 'posthorn_database_standbys{state="synchronous", job="posthorn", instance="a"}': '1x22 0x1 1x22' }, [], 3)
+  // A copy that begins, and goes on as none; a backup that is seen by a user who may not look; a restart of ten minutes; a new one; nobody.
+  const brief = (state: string, values: string) => ({
+    [`posthorn_database_standbys{state="${state}", job="posthorn", instance="a"}`]: values,
+  })
+  gone({ ...brief('synchronous', '1x35'), ...brief('asynchronous', '0x5 1x1 0x30') }, [], 3)
+  gone({ ...brief('synchronous', '0x35'), ...brief('hidden', '1x5 2x9 1x20') }, [], 3)
+  gone(brief('synchronous', '1x22 0x1 1x22'), [], 3)
   gone({ ...standbys('synchronous', 1, 2, 2), ...none }, [], 3)
   gone({ ...standbys('synchronous', 0, 0, 0), ...none }, [], 3)
 })
