@@ -72,6 +72,14 @@ test('a synchronous standby that is away is told before anybody waits for it, an
   expect(Object.keys(await told()).filter((name) => name.startsWith('wal_kept'))).toEqual([])
 })
 
+test('transaction ids are counted for all databases of the server', async () => {
+  const { transaction_ids: before = NaN } = await told()
+  expect(before).toBeGreaterThan(0)
+  await cluster.primary.query('select pg_current_xact_id()')
+  await cluster.primary.query('select pg_current_xact_id()')
+  expect((await told())['transaction_ids']).toBeGreaterThan(before + 1)
+})
+
 test('an archive that takes nothing is told until it takes something', async () => {
   const archive = async (command: string, mode: string) => {
     await cluster.primary.query(`alter system set archive_command = '${command}'`)
@@ -110,6 +118,7 @@ test('a server that writes no log itself tells everything else', async () => {
       'standbys asynchronous',
       'standbys hidden',
       'standbys synchronous',
+      'transaction_ids',
     ])
   } finally {
     await there.close()

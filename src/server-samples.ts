@@ -3,7 +3,7 @@
 import type { Measured, Sample } from './base/metrics.ts'
 import type { Db } from './store/database.ts'
 import { readFollowedLog, readStandbys, whyCommitsWait } from './store/replication.ts'
-import { clockAheadMs } from './store/server-facts.ts'
+import { clockAheadMs, usedTransactionIds } from './store/server-facts.ts'
 
 export const serverGauges = {
   posthorn_database_clock_offset_seconds: {
@@ -25,6 +25,9 @@ export const serverGauges = {
   posthorn_database_archive_failing: {
     help: '1 while the archive of the write-ahead log does not take what it is offered.',
   },
+  posthorn_database_transaction_ids: {
+    help: 'Transaction ids that are used up since the database of this server that needs it most was vacuumed as a whole; near 2.14e9 nothing is written any more.',
+  },
 } as const satisfies Record<string, Measured>
 
 export async function serverSamples(db: Db, now: () => Date): Promise<readonly Sample[]> {
@@ -32,6 +35,7 @@ export async function serverSamples(db: Db, now: () => Date): Promise<readonly S
   const hanging = await whyCommitsWait(db)
   const { synchronous, asynchronous, hidden } = await readStandbys(db)
   const log = await readFollowedLog(db)
+  const { ids } = await usedTransactionIds(db)
   const one = (name: keyof typeof serverGauges, value: number, label?: string): Sample => ({
     name,
     value,
@@ -42,6 +46,7 @@ export async function serverSamples(db: Db, now: () => Date): Promise<readonly S
   return [
     one('posthorn_database_clock_offset_seconds', aheadMs / 1000),
     one('posthorn_database_commits_wait', hanging === undefined ? 0 : 1),
+    one('posthorn_database_transaction_ids', ids),
     ...Object.entries({ synchronous, asynchronous, hidden }).map(([state, many]) =>
       one('posthorn_database_standbys', many, state),
     ),

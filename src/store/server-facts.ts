@@ -114,24 +114,22 @@ export const warningsAbout = async (db: Db): Promise<string[]> => [
 export async function warningsAboutUpkeep(db: Db): Promise<string[]> {
   const [facts] = await db.run<{
     unswept: boolean
-    oldest: string
-    ids: number
     us: string
     collation: string | null
     noted: string
   }>(
-    `select 'off' in (current_setting('autovacuum'), current_setting('track_counts')) unswept, o.name oldest, o.ids, quote_ident(us.datname) us,
+    `select 'off' in (current_setting('autovacuum'), current_setting('track_counts')) unswept, quote_ident(us.datname) us,
             case when us.datcollversion is distinct from sorted.version
               then coalesce(us.datcollversion, 'none told') || ' then, ' || coalesce(sorted.version, 'none told') || ' now' end collation,
             case when num_nulls(us.datcollversion, sorted.version) = 0
               then format('alter database %I refresh collation version', us.datname)
               else format('(as a superuser) update pg_database set datcollversion = pg_database_collation_actual_version(oid) where datname = %L', us.datname) end noted
-       from pg_database us cross join lateral (select pg_database_collation_actual_version(us.oid) as version) sorted cross join (
-         select quote_ident(d.datname) name, greatest(age(d.datfrozenxid), mxid_age(d.datminmxid))::float8 ids from pg_database d order by ids desc limit 1) o
+       from pg_database us cross join lateral (select pg_database_collation_actual_version(us.oid) as version) sorted
       where us.datname = current_database()`,
   )
   if (facts === undefined) return []
-  const { unswept, oldest, ids, us, collation, noted } = facts
+  const { unswept, us, collation, noted } = facts
+  const { oldest, ids } = await usedTransactionIds(db)
   const warnings = [
     unswept &&
       'PostgreSQL sweeps nothing up by itself (autovacuum or track_counts is off): the tables of the queue grow with each message and slow down, and in the end it writes nothing any more. Turn both on.',
@@ -141,6 +139,15 @@ export async function warningsAboutUpkeep(db: Db): Promise<string[]> {
       `The texts in this database were sorted by another version of the system's collation (${collation}), as after an upgrade of the system under it, a change to another one (Alpine and Debian sort differently) or a failover: what stands in an index may not be found, a suppressed address or a login. Do reindex database ${us}, then ${noted}.`,
   ]
   return [...warnings.filter((each) => each !== false), ...(await warningsAboutKeptLog(db))]
+}
+
+/** How many are used up since a database of this server was last vacuumed as a whole: of the one that needs it most. */
+export async function usedTransactionIds(db: Db): Promise<{ readonly oldest: string; readonly ids: number }> {
+  const [found] = await db.run<{ oldest: string; ids: number }>(
+    `select quote_ident(datname) oldest, greatest(age(datfrozenxid), mxid_age(datminmxid))::float8 ids from pg_database order by ids desc limit 1`,
+  )
+  if (found === undefined) throw new Error('PostgreSQL did not answer')
+  return found
 }
 
 /** A row of pg_stat_activity, as an operator finds it again; what this user may not see is hidden. */

@@ -208,6 +208,7 @@ test('what stops every commit calls somebody at once; what will stop it, or lose
       ...of('wal_kept_bytes', '1e9x11 3e9x11 5e9x23 0x23', ', slot="left"'),
       ...of('wal_kept_bytes', '1e9x71', ', slot="follower"'),
       ...of('archive_failing', '0x11 1x1 0x9 1x17 0x29'),
+      ...of('transaction_ids', '2e8x11 1.6e9x23 2e8x35'),
       // Behind counts like ahead, and the step of a time service is over soon.
       ...of('clock_offset_seconds', '0x11 5x1 0x9 -3x17 0x29'),
     },
@@ -217,6 +218,7 @@ test('what stops every commit calls somebody at once; what will stop it, or lose
       PosthornStandbyLag: [3],
       PosthornWalKept: [3],
       PosthornArchiveFailing: [3],
+      PosthornTransactionIds: [2],
       PosthornClock: [3],
     },
   )
