@@ -108,3 +108,19 @@ test('a key is revoked at once, however long it takes to find what it has made',
   await holding.query('commit')
   expect(await revoked).toEqual([])
 })
+
+test('what a key is making at the moment when it is revoked is named, too', async () => {
+  const { id, key } = await makes(boss, '/keys')
+  const holding = await office.world.session()
+  await holding.query('begin')
+  await holding.query('lock table smtp_credentials in share mode')
+  const making = makes(key, '/smtp-credentials')
+  await office.world.untilSomebodyWaits()
+  const revoked = revoke(id)
+  let isOver = false
+  void revoked.finally(() => (isOver = true))
+  const waiting = `select count(*)::integer from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while (!isOver && (await office.world.value<number>(waiting)) < 2) continue
+  await holding.query('commit')
+  expect(await revoked).toEqual([{ kind: 'smtp_credential', id: (await making).id, name: 'made' }])
+})

@@ -11,7 +11,7 @@ import { refuse } from '../domain/refusal.ts'
 import { isDatabaseAway } from '../store/database.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { createSmtpCredential } from '../workspace/smtp-credentials.ts'
-import { makeSubmitters } from '../workspace/submitters.ts'
+import { makeSubmitters, type Submitters } from '../workspace/submitters.ts'
 import { ContentRoom } from './content-room.ts'
 import { smtpServer, type ServerLimits, type SmtpServer } from './server.ts'
 import { submissionOffer, submissionPolicies } from './submission.ts'
@@ -24,6 +24,7 @@ interface Login {
 
 let world: StoreWorld
 let policy: ReturnType<typeof submissionPolicies>
+let submitters: Submitters
 /** Says `left` when a session has ended on our side: its places are free. */
 const sessionsOfOurs = new EventEmitter()
 /** What the database's clock says. */
@@ -63,9 +64,10 @@ beforeEach(async () => {
   senders.length = 0
   leftMs.length = 0
   trouble = undefined
+  submitters = makeSubmitters({ db: world.db, vault, log, publicUrl: 'http://localhost' })
   const policies = submissionPolicies({
     doors: {
-      ...makeSubmitters({ db: world.db, vault, log, publicUrl: 'http://localhost' }),
+      ...submitters,
       acceptMail: ({ until }) => {
         leftMs.push(until - performance.now())
         if (trouble !== undefined) throw trouble
@@ -395,6 +397,28 @@ test.each([
     expect([refused, noted]).toEqual([[code], []])
   },
 )
+
+test.each([
+  [
+    'its credential is revoked',
+    'update smtp_credentials set revoked_at = app_now() where id = $1',
+    /^421 4\.7\.0 .*not valid any more/,
+  ],
+  [
+    'its workspace is blocked',
+    `update workspaces set status = 'blocked' where id = (select workspace_id from smtp_credentials where id = $1)`,
+    /^550 5\.7\.1 workspace_blocked/,
+  ],
+])('of a mail that is on its way in when %s nothing is kept', async (_, change, answer) => {
+  const client = await dial(await started())
+  await client.auth(login)
+  for (const line of [`MAIL FROM:<${await addressOf(login)}>`, 'RCPT TO:<a@b.example>', 'DATA'])
+    expect(await client.say(line)).toMatch(/^(?:250|354) /)
+  await world.db.run(change, [login.id])
+  submitters.forget() // as the notification of the change has it done
+  expect(await client.say(`From: ${await addressOf(login)}\r\n\r\n.`)).toMatch(answer)
+  expect(leftMs).toEqual([])
+})
 
 test('what cannot be kept within the patience of its client is not kept: there is time left to say so', async () => {
   const client = await dial(await started())
