@@ -160,6 +160,13 @@ test('after 120 hours without one success an endpoint is disabled; a success bef
   const many = there.received.length
   await world.emptied(shop)
   expect(there.received).toHaveLength(many)
+  // Whoever enables it has all that time again.
+  await world.desk.enable(shop.workspaceId, 'operator:test')
+  expect(await shown()).not.toHaveProperty('failingSince')
+  await world.admit(shop)
+  expect(
+    await world.eventually(shown, (endpoint) => 'state' in endpoint && endpoint.failingSince !== undefined),
+  ).toMatchObject({ state: 'active' })
   await node.stop()
 })
 
