@@ -196,6 +196,24 @@ test('opens while somebody holds the row of a reply in the journal, and tells th
   expect([own.journal.size, left.journal.size, fence.isOpen()]).toEqual([0, 0, true])
 })
 
+test('stopped in the middle of a look that gets its answers all the same, it is shut in the end', async () => {
+  const own = await lifeIn(await delivered(3))
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('lock table delivering_nodes in access exclusive mode')
+  // Its session ends a moment after the last answer.
+  const fence = fenceOf(own, undefined, silentLog, [], (heard) => {
+    const ears = listen(world.connection, 'posthorn_delivery', heard)
+    return { stop: () => until(fence, () => fence.isOpen()).then(() => ears.stop()) }
+  })
+  await fence.start()
+  await waiterForLock()
+  const stopped = fence.stop()
+  await holder.query('rollback')
+  await stopped
+  expect([fence.isOpen(), fence.knowsDatabase()]).toEqual([false, false])
+})
+
 test('opens when the journals are told, also those that were left by processes without a successor; their seats are let go', async () => {
   const [ours, theirs] = [await armed(), await armed()]
   const own = await lifeIn(await delivered(3, [accepted(ours)]))
