@@ -78,11 +78,10 @@ interface Found {
 async function schedules(
   code: Code,
   mutation: Mutation,
-  first: number,
-  many: number,
+  seeds: readonly number[],
 ): Promise<{ sum: Sum; found: Found | undefined }> {
   const sum: Sum = { schedules: 0, dots: 0, kills: 0, ends: {} }
-  for (let seed = first; seed < first + many; seed++) {
+  for (const seed of seeds) {
     const verdict = await runSchedule({
       chance: chance(seed),
       code,
@@ -90,7 +89,7 @@ async function schedules(
       mutation,
       vault,
       sealed,
-      say: many === 1 ? say : undefined,
+      say: seeds.length === 1 ? say : undefined,
     })
     sum.schedules++
     sum.dots += verdict.dots
@@ -108,12 +107,14 @@ interface Sum {
   readonly ends: Record<string, number>
 }
 
-async function mutated(name: string, first: number, many: number): Promise<{ sum: Sum; found: Found | undefined }> {
+async function mutated(name: string, seeds: readonly number[]): Promise<{ sum: Sum; found: Found | undefined }> {
   const mutation = mutations[name]
   if (mutation === undefined) throw new Error(`no such mutation; there are: ${Object.keys(mutations).join('; ')}`)
   const copy = mutation.patches === undefined ? undefined : patched(mutation.patches)
   try {
-    return await schedules(await loadCode(copy?.source ?? join(root, 'src')), mutation, first, many)
+    const { seen } = mutation
+    const all = seen === undefined || seeds.length === 1 ? seeds : [seen, ...seeds]
+    return await schedules(await loadCode(copy?.source ?? join(root, 'src')), mutation, all)
   } finally {
     copy?.forget()
   }
@@ -127,14 +128,14 @@ const { values } = parseArgs({
     mutations: { type: 'boolean', default: false },
   },
 })
-const [many, first] = [Number(values.schedules), Number(values.seed)]
+const seeds = Array.from({ length: Number(values.schedules) }, (_, n) => Number(values.seed) + n)
 const began = performance.now()
 const replay = (seed: number, name?: string) =>
   `npm run simulate -- --schedules 1 --seed ${seed}${name === undefined ? '' : ` --mutation '${name}'`}`
 
 if (values.mutations) {
   for (const name of Object.keys(mutations)) {
-    const { sum, found } = await mutated(name, first, many)
+    const { sum, found } = await mutated(name, seeds)
     if (found === undefined) {
       say(`MISSED ${name}: ${sum.schedules} schedules kept the promise`)
       process.exitCode = 1
@@ -146,8 +147,8 @@ if (values.mutations) {
 } else {
   const { sum, found } =
     values.mutation === undefined
-      ? await schedules(await loadCode(join(root, 'src')), {}, first, many)
-      : await mutated(values.mutation, first, many)
+      ? await schedules(await loadCode(join(root, 'src')), {}, seeds)
+      : await mutated(values.mutation, seeds)
   const ends = Object.entries(sum.ends)
     .map(([status, times]) => `${times} ${status}`)
     .join(', ')
