@@ -7,8 +7,8 @@ import { limits } from '../../src/config.ts'
 import { startPosthorn, type Posthorn, type PosthornOptions } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
-/** Beside what a stop may wait for: the goodbyes, and a busy machine. */
-const slackMs = 4_000
+/** Beside what a stop may wait for: the goodbyes, and a busy machine. Less than the ten seconds for which idle callers were waited for once. */
+const slackMs = 8_000
 const messages = 5
 
 interface Scene {

@@ -104,9 +104,9 @@ test('a key that is revoked at one node is refused by the other at once', async 
   const [key] = await one.cli<{ id: string }[]>('key', 'list', shop.id)
   await one.cli('key', 'revoke', key?.id ?? '')
   // At most a second (decisions H); the command itself took longer to end.
-  const deadline = Date.now() + 1_000
-  let status = 0
-  do ({ status } = await shop.send({ recipient: 'ok+after@there.example' }, {}, two.url))
-  while (status !== 401 && Date.now() < deadline)
-  expect(status).toBe(401)
+  const revoked = performance.now()
+  for (let status = 0; status !== 401;) {
+    expect(performance.now() - revoked).toBeLessThan(1_000)
+    ;({ status } = await shop.send({ recipient: 'ok+after@there.example' }, {}, two.url))
+  }
 })
