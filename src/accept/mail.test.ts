@@ -54,7 +54,7 @@ const mailTo = (
   lacks: [],
   senderDomain: 'w.example',
   subject: 'Hello',
-  until: performance.now() + 15_000,
+  until: performance.now() + 600_000,
   ...changes,
 })
 const names = (count: number) => Array.from({ length: count }, (_, at) => `r${at}@receiver.test`)

@@ -29,7 +29,7 @@ async function answerTo(changes: Partial<MailSubmission>): Promise<string> {
     lacks: [],
     senderDomain: 'w.example',
     subject: '',
-    until: performance.now() + 15_000,
+    until: performance.now() + 600_000,
     ...changes,
   })
   if (!isRefusal(answer)) return 'accepted'
