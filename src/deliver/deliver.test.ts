@@ -81,7 +81,8 @@ describe('a message', () => {
       await becomes(await one(sender, 'ok'), 'sent')
       took.push(performance.now() - began)
     }
-    expect(Math.min(...took)).toBeLessThan(500)
+    // The first may come just before a look; each of the others begins with the pause behind the look that found the one before.
+    expect(Math.min(...took.slice(1))).toBeLessThan(500)
   })
 
   test('that may not be sent any more never sees a connection, and its neighbours do', async () => {

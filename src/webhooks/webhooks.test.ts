@@ -563,14 +563,15 @@ test('an event reaches the receiver soon, and an idle sender asks the database s
   const { there, shop } = await customerThere()
   await world.started({ timeScale: 1 })
   const late: number[] = []
-  for (let turn = 0; turn < 20; turn++) {
+  for (let turn = 0; turn < 10; turn++) {
     const [id = ''] = await world.admit(shop)
     const at = performance.now()
     await there.until((all) => all.some(({ event }) => event.data.messageId === id))
     late.push(performance.now() - at)
   }
-  // Far above what it takes, far below the pause between two looks: the notification wakes it.
-  expect(late.sort((a, b) => a - b)[10]).toBeLessThan(250)
+  // Far above what it takes, far below the pause between two looks: the notification wakes it. Without it every event but the first waits for that pause from its
+  // beginning, since the look that found the one before has just been; so one that is early is enough, and a busy machine has it.
+  expect(Math.min(...late.slice(1))).toBeLessThan(250)
 })
 
 survivesItsLife(
