@@ -103,7 +103,7 @@ function parseAttachments(
     if (bytes === undefined)
       return wrong(
         `${path}.contentBase64`,
-        'must be standard Base64 (RFC 4648 section 4) with padding and without white space',
+        'must be standard Base64 (RFC 4648 section 4) with padding, without white space, and without "data:...;base64," before it',
       )
     attachments.push({ filename, contentType, bytes })
   }
