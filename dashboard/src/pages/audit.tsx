@@ -19,12 +19,11 @@ export function Audit() {
 
 /** What was changed, for people who read no JSON: names and values, as far as a line can say them. */
 function worded(facts: object): string {
-  const value = (given: unknown): string =>
-    Array.isArray(given)
-      ? given.map(value).join(', ')
-      : typeof given === 'object' && given !== null
-        ? JSON.stringify(given)
-        : String(given ?? 'none')
+  const value = (given: unknown): string => {
+    if (typeof given === 'string') return given
+    if (Array.isArray(given)) return given.map(value).join(', ')
+    return given === null ? 'none' : JSON.stringify(given)
+  }
   return Object.entries(facts)
     .map(([name, given]) => `${name}: ${value(given)}`)
     .join('; ')
