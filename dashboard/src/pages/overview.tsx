@@ -146,9 +146,7 @@ function Totals({ totals, from }: Pick<UsageSeries, 'totals' | 'from'>) {
           <span className="text-xl font-semibold whitespace-nowrap tabular-nums">
             {latencyMs === undefined ? '–' : duration(latencyMs.p50)}
             {latencyMs !== undefined && (
-              <span className="block text-xs font-normal text-soft" title="95 of 100 were quicker">
-                p95 {duration(latencyMs.p95)}
-              </span>
+              <span className="block text-xs font-normal text-soft">95% within {duration(latencyMs.p95)}</span>
             )}
           </span>
         </li>
