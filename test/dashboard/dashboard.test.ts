@@ -3,6 +3,7 @@
 // test/dashboard/screenshots.
 import { execFile, execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -116,9 +117,13 @@ describe('somebody new', () => {
     await press('Make a key')
     // The lines say YOUR_KEY until the key has come back.
     await page.getByText('Copy it now').waitFor()
-    await press('Node')
-    const lines = await page.getByRole('figure', { name: 'Node' }).locator('pre').textContent()
-    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', lines ?? ''])
+    const lines = async (language: string) => {
+      await press(language)
+      return (await page.getByRole('figure', { name: language }).locator('pre').textContent()) ?? ''
+    }
+    const refused = await run('python3', ['-c', (await lines('Python')).replace(/ph_[\w-]+/, 'ph_wrong')])
+    expect(refused.stdout).toMatch(/^401 .*invalid_api_key/)
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', await lines('Node')])
     expect(stdout).toMatch(/^202 /)
     await page.getByRole('link', { name: 'delivered@simulator.posthorn.test' }).click()
     await page.getByRole('heading', { name: 'The provider confirms: delivered' }).waitFor()
@@ -188,11 +193,21 @@ describe('programs', () => {
     expect(await dialog().count()).toBe(0)
   })
 
-  test('get an SMTP login, and the shown line sends with it', async () => {
+  test('get an SMTP login, and the shown lines send with it, from each program', async () => {
     await press('Create a credential')
     await dialog().getByLabel('Name').fill('old printer')
     await dialog().getByRole('button', { name: 'Create' }).click()
-    const line = (await dialog().getByRole('figure').locator('pre').textContent()) ?? ''
+    const lines = async (program: string) => {
+      await press(program)
+      return (await dialog().getByRole('figure', { name: program }).locator('pre').textContent()) ?? ''
+    }
+    // Programs that check certificates are given this one.
+    const certificate = join(posthorn.dataDir, 'smtp-tls.pem')
+    const env = { ...process.env, NODE_EXTRA_CA_CERTS: certificate, SSL_CERT_FILE: certificate }
+    const { stdout: said } = await run(process.execPath, ['--input-type=module', '-e', await lines('Node')], { env })
+    expect(said).toMatch(/^250 2\.0\.0 Accepted as /)
+    await run('python3', ['-c', await lines('Python')], { env }) // throws where it is not taken
+    const line = await lines('swaks')
     const { stdout } = await run('sh', ['-c', line])
     expect(stdout).toMatch(/250 2\.0\.0 Accepted as /)
     await press('I have it')

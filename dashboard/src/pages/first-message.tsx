@@ -88,7 +88,7 @@ const node = (key: string, mailboxId: string) => `const response = await fetch('
 })
 console.log(response.status, await response.json())`
 
-const python = (key: string, mailboxId: string) => `import json, urllib.request
+const python = (key: string, mailboxId: string) => `import json, urllib.error, urllib.request
 
 request = urllib.request.Request(
     '${url()}',
@@ -100,4 +100,8 @@ request = urllib.request.Request(
         'bodyText': 'It works.',
     }).encode(),
 )
-print(json.load(urllib.request.urlopen(request)))`
+try:
+    answer = urllib.request.urlopen(request)
+except urllib.error.HTTPError as refused:
+    answer = refused  # it says why
+print(answer.status, json.load(answer))`

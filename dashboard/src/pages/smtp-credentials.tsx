@@ -3,17 +3,17 @@ import { useQuery } from '@tanstack/react-query'
 import { Server } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange, useForgetting } from '../api.ts'
-import { quoted } from '../quoted.ts'
 import { useMay } from '../session.tsx'
 import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
-import { CopyButton, Snippet } from '../ui/copy.tsx'
+import { CopyButton } from '../ui/copy.tsx'
 import { Dialog, DialogForm } from '../ui/dialog.tsx'
 import { mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts } from '../ui/page.tsx'
 import { ShownOnce } from '../ui/shown-once.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Revocables, useRevoking } from './revocable.tsx'
+import { SmtpSnippets } from './smtp-snippets.tsx'
 
 export function SmtpCredentials({ sender }: { readonly sender?: string }) {
   const query = useQuery({
@@ -153,16 +153,8 @@ function Made({
             ['Password', <Copied key="password" text={password} />],
           ]}
         />
-        <Snippet text={swaks({ username, password, server }, sender)} label="a try with swaks" />
+        <SmtpSnippets way={{ username, password, server, sender }} />
       </ShownOnce>
     </Dialog>
   )
 }
-
-const swaks = (
-  { username, password, server }: Pick<SmtpCredentialCreated, 'username' | 'password' | 'server'>,
-  sender: string,
-) => `swaks --server ${server.host} --port ${server.port} --tls \\
-  --auth PLAIN --auth-user ${username} --auth-password ${password} \\
-  --from ${quoted(sender)} --to delivered@simulator.posthorn.test \\
-  --header 'Subject: Hello' --body 'It works.'`
