@@ -105,3 +105,16 @@ test('who reads the start sees that nobody delivers, why, and the command that e
   expect(printed('drain', 'operator')).toMatch(/DELIVERY IS STOPPED by posthorn drain[^]*\/posthorn drain --off\n/)
   expect(printed('pause', 'timeline')).toMatch(/DELIVERY WAITS \(timeline\)[^]*goes on by itself/)
 })
+
+test('who is shown the first SMTP login is told of the certificate that libraries refuse, as long as it is ours', () => {
+  const first = {
+    name: 'My workspace',
+    key: 'ph_EXAMPLE',
+    mailboxId: 'm',
+    sender: 'hello@mail.example',
+    smtp: { username: 'smtp-EXAMPLE', password: 'EXAMPLE' },
+  }
+  const told = (settings: Record<string, string>) =>
+    welcome(readSettings(settings), first, undefined, 'My workspace', 'no engine').includes('self-signed')
+  expect([told({}), told({ POSTHORN_TLS_CERT: '/c.pem', POSTHORN_TLS_KEY: '/k.pem' })]).toEqual([true, false])
+})

@@ -53,7 +53,7 @@ export function welcome(
       `    ${first.key}`,
       '',
       ...(runs('api') ? overHttp(first, url) : []),
-      ...(sends ? overSmtp(first, smtpHost, settings.POSTHORN_SMTP_PORT) : []),
+      ...(sends ? overSmtp(first, smtpHost, settings) : []),
     )
   return lines.join('\n')
 }
@@ -71,12 +71,19 @@ function overHttp({ key, mailboxId }: FirstWorkspace, url: string): string[] {
   ]
 }
 
-function overSmtp({ sender, smtp }: FirstWorkspace, host: string, port: number): string[] {
+function overSmtp(
+  { sender, smtp }: FirstWorkspace,
+  host: string,
+  { POSTHORN_SMTP_PORT: port, POSTHORN_TLS_CERT: certificate }: Settings,
+): string[] {
   return [
     '  Or over SMTP (STARTTLS; username and password are shown this once):',
     `    ${smtp.username}   ${smtp.password}`,
     `    swaks --server ${host} --port ${port} --tls --auth PLAIN --auth-user ${smtp.username} --auth-password ${smtp.password} \\`,
     `      --from ${sender} --to delivered@simulator.posthorn.test --header 'Subject: Hello' --body 'It works.'`,
+    ...(certificate === undefined
+      ? ['    The certificate is self-signed; for libraries that refuse it: README.md, "Over SMTP".']
+      : []),
     '',
   ]
 }
