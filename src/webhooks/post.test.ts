@@ -362,6 +362,28 @@ describe('what answers is bounded', () => {
     expect(Buffer.byteLength(facts.excerpt ?? '')).toBeLessThanOrEqual(limits.webhookExcerptBytesMax)
   })
 
+  const continues = 'HTTP/1.1 100 Continue\r\n\r\n'
+  const done = 'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\nHTTP/1.1 100 times'
+  test.each([
+    ['in one packet with the answer', [continues + done]],
+    ['before it', [continues, done]],
+    ['twice', [continues.repeat(2), done]],
+  ])('a "100 Continue" that nobody waits for is passed over: %s', async (_how, packets) => {
+    const url = await raw((socket) => {
+      const say = (): void => {
+        const next = packets.shift()
+        if (next !== undefined) socket.write(next, () => setImmediate(say))
+      }
+      say()
+    })
+    expect(await post(url)).toMatchObject({ status: 200, excerpt: 'HTTP/1.1 100 times' })
+  })
+
+  test('and so it is not without end', async () => {
+    const url = await raw((socket) => void socket.write(continues.repeat(limits.webhookInterimAnswersMax + 1) + done))
+    expect(await post(url)).toMatchObject({ trouble: 'malformed' })
+  })
+
   test('endless headers, endless interim answers, and what is no HTTP at all', async () => {
     const heads = await raw((socket) => {
       socket.write(hello)

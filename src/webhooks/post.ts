@@ -3,7 +3,7 @@
 // alone. The address that is connected to is one that was checked, and is looked at once more when the connection is open. A proxy in the
 // environment means nothing here.
 import { buildConnector, Pool, type Dispatcher } from 'undici'
-import { isIP, type LookupFunction } from 'node:net'
+import { isIP, type LookupFunction, type Socket } from 'node:net'
 import { afterPoll } from '../base/after-poll.ts'
 import { keyExchanges } from '../base/key-exchanges.ts'
 import { translatedV4 } from '../base/private-address.ts'
@@ -168,11 +168,29 @@ function guardedConnector(targets: Targets, ca: string | undefined): buildConnec
     connect(options, (error, socket) => {
       if (error !== null) return callback(error, null)
       const { remoteAddress: at = '' } = socket
-      if (targets.isAllowed(translatedV4(at) ?? at)) return callback(null, socket)
+      if (targets.isAllowed(translatedV4(at) ?? at)) return callback(null, passOverContinue(socket))
       socket.destroy()
       callback(new NotAllowed('blocked_address'), null)
     })
   }
+}
+
+const unasked = Buffer.from('HTTP/1.1 100')
+
+/**
+ * Some servers (IIS, for one) say "100 Continue" although nobody waits for it, which a client has to pass over (RFC 9110 15.2). undici ends the connection
+ * there, and whoever has the event already would be sent it again and again. As 102 it is an interim answer like others.
+ */
+function passOverContinue(socket: Socket): Socket {
+  const read: (size?: number) => unknown = socket.read.bind(socket)
+  socket.read = (size?: number): unknown => {
+    const chunk = read(size)
+    if (!Buffer.isBuffer(chunk)) return chunk
+    const isOne = (at: number): boolean => chunk.subarray(at, at + unasked.length).equals(unasked)
+    for (let at = 0; isOne(at); at = chunk.indexOf('\r\n\r\n', at) + 4) chunk.write('102', at + 9)
+    return chunk
+  }
+  return socket
 }
 
 /** Reads one answer as far as it is wanted. Whatever ends it first decides; the rest is destroyed. */
