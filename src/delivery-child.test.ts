@@ -2,20 +2,16 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
+import { afterAll, expect, test, vi } from 'vitest'
+import { freshDatabase } from '../test/world/postgres.ts'
 import { startDeliveryChild } from './delivery-child.ts'
 import { migrate } from './store/migrate.ts'
 
-let database: FreshDatabase
-let folder: string
-beforeAll(async () => {
-  database = await freshDatabase()
-  await migrate(database.connection)
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-child-'))
-  vi.stubEnv('POSTHORN_DATA_DIR', folder)
-  vi.stubEnv('POSTHORN_LOG_LEVEL', 'silent')
-})
+const database = await freshDatabase()
+await migrate(database.connection)
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-child-'))
+vi.stubEnv('POSTHORN_DATA_DIR', folder)
+vi.stubEnv('POSTHORN_LOG_LEVEL', 'silent')
 afterAll(async () => {
   vi.unstubAllEnvs()
   rmSync(folder, { recursive: true, force: true })

@@ -1,20 +1,16 @@
 // The first workspace is whole, or not there: its key is shown once, so half of one could never be made good.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
+import { afterAll, expect, test } from 'vitest'
+import { freshDatabase } from '../test/world/postgres.ts'
 import { aWorkspace, makeFirstLogin, makeFirstWorkspace } from './first-workspace.ts'
-import { openDatabase, type Db } from './store/database.ts'
+import { openDatabase } from './store/database.ts'
 import { readFirstSecrets } from './store/first-secrets.ts'
 import { openVault } from './store/mac-root.ts'
 import { welcome } from './welcome.ts'
 import { readSettings } from './config.ts'
 import { beginLoginAnew } from './workspace/workspace.ts'
 
-let database: FreshDatabase
-let db: Db
-beforeAll(async () => {
-  database = await freshDatabase()
-  db = openDatabase(database.connection, { name: 'first', connectionsMax: 2, answerMs: 5_000 })
-})
+const database = await freshDatabase()
+const db = openDatabase(database.connection, { name: 'first', connectionsMax: 2, answerMs: 5_000 })
 afterAll(async () => {
   await db.close()
   await database.drop()

@@ -1,22 +1,18 @@
 // Roles as they are started and stopped in one process: nothing that was opened outlives them, however the start ended.
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
+import { afterAll, expect, test } from 'vitest'
+import { freshDatabase } from '../test/world/postgres.ts'
 import { silentLog } from './base/log.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { makeVault } from './base/secret.ts'
 import { readSettings } from './config.ts'
 import { startRoles } from './node.ts'
 import type { RoleTools } from './roles/role.ts'
-import { openDatabase, type Db } from './store/database.ts'
+import { openDatabase } from './store/database.ts'
 
-let database: FreshDatabase
-let db: Db
-beforeAll(async () => {
-  database = await freshDatabase()
-  db = openDatabase(database.connection, { name: 'onlooker', connectionsMax: 1, answerMs: 5_000 })
-})
+const database = await freshDatabase()
+const db = openDatabase(database.connection, { name: 'onlooker', connectionsMax: 1, answerMs: 5_000 })
 afterAll(async () => {
   await db.close()
   await database.drop()

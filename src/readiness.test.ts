@@ -1,13 +1,10 @@
 // /readyz is open to strangers: however many ask, the database is asked one thing at a time.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { watchReadiness } from './readiness.ts'
 import { openDatabase, type Db } from './store/database.ts'
-import { storeWorld, type StoreWorld } from './store/store.test-kit.ts'
+import { storeWorld } from './store/store.test-kit.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 const well = () => Promise.resolve({ answers: true })

@@ -22,33 +22,28 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { freePorts } from './base/free-ports.ts'
 import { limits } from './config.ts'
-import { emptyDatabase, freshDatabase, urlOf, type FreshDatabase } from '../test/world/postgres.ts'
+import { emptyDatabase, freshDatabase, urlOf } from '../test/world/postgres.ts'
 import { openDatabase } from './store/database.ts'
 import { poolerBetween } from './store/database-away.ts'
 
 const binary = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
-let database: FreshDatabase
-let folder: string
-let environment: Record<string, string>
 const children: ChildProcess[] = []
 
-beforeAll(async () => {
-  database = await freshDatabase()
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-serve-'))
-  environment = {
-    PATH: process.env['PATH'] ?? '',
-    HOME: process.env['HOME'] ?? '/',
-    DATABASE_URL: urlOf(database.connection),
-    POSTHORN_SECRET_KEY: randomBytes(32).toString('base64'),
-    POSTHORN_DATA_DIR: folder,
-    POSTHORN_HOSTNAME: 'node.test',
-    // On one processor both roles would share a process.
-    POSTHORN_ROLES: 'api,deliver',
-  }
-})
+const database = await freshDatabase()
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-serve-'))
+const environment = {
+  PATH: process.env['PATH'] ?? '',
+  HOME: process.env['HOME'] ?? '/',
+  DATABASE_URL: urlOf(database.connection),
+  POSTHORN_SECRET_KEY: randomBytes(32).toString('base64'),
+  POSTHORN_DATA_DIR: folder,
+  POSTHORN_HOSTNAME: 'node.test',
+  // On one processor both roles would share a process.
+  POSTHORN_ROLES: 'api,deliver',
+}
 afterEach(async () => {
   for (const child of children.splice(0)) {
     if (child.exitCode !== null || child.signalCode !== null) continue

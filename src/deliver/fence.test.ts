@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import type { Service } from '../base/service.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
@@ -13,19 +13,15 @@ import { listen } from '../store/listen.ts'
 import { assumeSentSince, liftFence, readStops, setDrain, type NodeMark } from '../store/fence.ts'
 import type { Ending } from '../store/outbound.ts'
 import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { makeFence, type Fence, type FenceTools, type NodeState } from './fence.ts'
 import { openJournal } from './journal.ts'
 import { makeMark, MarkNotKept, openMark, readMark } from './mark.ts'
 
-let world: StoreWorld
-let sender: Sender
 const folders: string[] = []
 const ends: (() => Promise<unknown>)[] = []
-beforeAll(async () => {
-  world = await storeWorld()
-  sender = await world.sender()
-})
+const world = await storeWorld()
+const sender = await world.sender()
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end()
   // The server does not notice at once that nobody waits: a look of this test would find its node gone, and stop delivery in the next one.

@@ -1,6 +1,6 @@
 // What a heartbeat takes for lost, on real PostgreSQL: a claim that somebody else has, and none that was only locked.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { afterAll, expect, test } from 'vitest'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { openDatabase, type Db } from '../store/database.ts'
 import { claimName, type Claimed } from '../store/outbound.ts'
 import { flightOf, type InFlight } from './flight.ts'
@@ -8,10 +8,7 @@ import { makeHeartbeat } from './heartbeat.ts'
 
 const leaseMs = 60_000
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 test('a claim that was locked for a moment is still ours, and one that somebody else has is given up, and asked about no more', async () => {

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import PostalMime from 'postal-mime'
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { dkimVerdicts } from '../../test/world/dkim-verdict.ts'
 import { limits } from '../config.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
@@ -18,7 +18,7 @@ import { claimDue } from '../store/claim.ts'
 import { endEd25519, prepareDkimKey, suspendEd25519, switchDkimKey } from '../store/domain-checks.ts'
 import type { Claimed } from '../store/outbound.ts'
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
-import { storeWorld, wholeClaim, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld, wholeClaim, type Sender } from '../store/store.test-kit.ts'
 import { makePreparer, type Prepared } from './prepare.ts'
 
 const vault = makeVault('a key for the tests of prepare')
@@ -26,11 +26,8 @@ const pem = generateKeyPairSync('rsa', { modulusLength: 2048 })
   .privateKey.export({ type: 'pkcs8', format: 'pem' })
   .toString()
 
-let world: StoreWorld
 let sender: Sender
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 beforeEach(async () => {
   await world.setClock()
   sender = await world.sender()

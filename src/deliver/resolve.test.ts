@@ -1,7 +1,7 @@
 // Against a real name server on loopback, UDP and TCP.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
-import type { DnsServer, Zone } from '../../test/world/dns-server.ts'
+import type { Zone } from '../../test/world/dns-server.ts'
 import { limits } from '../config.ts'
 import { makeDns, type DnsSettings } from '../base/dns.ts'
 import { makeResolver } from './resolve.ts'
@@ -76,10 +76,7 @@ const zone: Zone = {
   ...Object.fromEntries(many.map((at) => [`h${at}.many.test`, { a: many.map((last) => `8.8.${at}.${last}`) }])),
 }
 
-let dns: DnsServer
-beforeAll(async () => {
-  dns = await startDnsServer(zone)
-})
+const dns = await startDnsServer(zone)
 afterAll(() => dns.stop())
 
 const resolverOf = (more: Partial<ResolverSettings & DnsSettings> = {}) => {

@@ -1,9 +1,8 @@
 // The whole way from a job to its facts, over real sockets and a real name server.
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
-import type { DnsServer } from '../../test/world/dns-server.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { limits, parseRoute } from '../config.ts'
 import type { Route } from '../config.ts'
@@ -24,14 +23,11 @@ import type { Act, Armable, Peer, Script } from './peer.test-kit.ts'
 import { makeTransmitter } from './transmit.ts'
 import type { TransmitResult, Transmitter, TransmitterSettings } from './transmit.ts'
 
-let dns: DnsServer
-beforeAll(async () => {
-  dns = await startDnsServer({
-    'null.test': { mx: [{ preference: 0, exchange: '.' }] },
-    'private.test': { a: ['127.0.0.1'] },
-    'servfail.test': 'servfail',
-    'silence.test': 'silence',
-  })
+const dns = await startDnsServer({
+  'null.test': { mx: [{ preference: 0, exchange: '.' }] },
+  'private.test': { a: ['127.0.0.1'] },
+  'servfail.test': 'servfail',
+  'silence.test': 'silence',
 })
 afterAll(() => dns.stop())
 

@@ -1,20 +1,16 @@
 // What makes a journal let go of a reply, on real PostgreSQL: not that the database knows its end, but that this is kept as durably as an accepted
 // message. A standby that has to have it stands in as whether something can be committed (docs/decisions/0082).
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import type { Db } from '../store/database.ts'
 import { makeRecorder, type Armable, type Ending } from '../store/outbound.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { memoryJournal } from './fence.test-kit.ts'
 import { makeReplay } from './replay.ts'
 import { makeUnheard } from './unheard.ts'
 
-let world: StoreWorld
-let sender: Sender
-beforeAll(async () => {
-  world = await storeWorld()
-  sender = await world.sender()
-})
+const world = await storeWorld()
+const sender = await world.sender()
 afterAll(() => world.close())
 
 const statusOf = (id: string) => world.value<string>('select status from messages where id = $1', [id])

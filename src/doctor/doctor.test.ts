@@ -3,13 +3,13 @@ import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
-import { createServer, type AddressInfo, type Server } from 'node:net'
+import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { once } from 'node:events'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { afterAll, describe, expect, test } from 'vitest'
+import { startDnsServer } from '../../test/world/dns-server.ts'
 import { selfSigned, tlsCertificate } from '../base/certificate.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { limits, readSettings, type Settings } from '../config.ts'
@@ -22,7 +22,7 @@ import { noteFirstSecrets } from '../store/first-secrets.ts'
 import { noteBackup } from '../store/last-backup.ts'
 import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { insertCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { checkDatabase } from './database-checks.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
 import { judgeDisk } from './machine-checks.ts'
@@ -31,32 +31,26 @@ import type { SeenSender } from './system-mailbox-check.ts'
 
 const hostname = 'mail.shop.example'
 const vault = makeVault('a key for the tests of the doctor')
-let world: StoreWorld
-let dns: DnsServer
-let mailHost: Server
-let folder: string
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-doctor-'))
-  const pem = selfSigned(hostname, new Date())
-  writeFileSync(join(folder, 'cert.pem'), pem.cert)
-  writeFileSync(join(folder, 'key.pem'), pem.key)
-  writeFileSync(join(folder, 'secret-key'), `${'k'.repeat(43)}\n`)
-  world = await storeWorld()
-  await world.sender()
-  mailHost = createServer((socket) => socket.on('error', () => undefined).end('220 mx.test hello\r\n')).listen(
-    0,
-    '127.0.0.1',
-  )
-  await once(mailHost, 'listening')
-  dns = await startDnsServer({
-    'big.example': { mx: [{ preference: 10, exchange: 'mx.big.example' }] },
-    'mx.big.example': { a: ['127.0.0.1'] },
-    [hostname]: { a: ['127.0.0.1'], txt: ['v=spf1 a -all'] },
-    '1.0.0.127.in-addr.arpa': { ptr: [hostname] },
-    'signed.example': { soa: { ttl: 60, minimum: 60 }, secure: true },
-    'forged.example': 'servfail',
-  })
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-doctor-'))
+const pem = selfSigned(hostname, new Date())
+writeFileSync(join(folder, 'cert.pem'), pem.cert)
+writeFileSync(join(folder, 'key.pem'), pem.key)
+writeFileSync(join(folder, 'secret-key'), `${'k'.repeat(43)}\n`)
+const world = await storeWorld()
+await world.sender()
+const mailHost = createServer((socket) => socket.on('error', () => undefined).end('220 mx.test hello\r\n')).listen(
+  0,
+  '127.0.0.1',
+)
+await once(mailHost, 'listening')
+const dns = await startDnsServer({
+  'big.example': { mx: [{ preference: 10, exchange: 'mx.big.example' }] },
+  'mx.big.example': { a: ['127.0.0.1'] },
+  [hostname]: { a: ['127.0.0.1'], txt: ['v=spf1 a -all'] },
+  '1.0.0.127.in-addr.arpa': { ptr: [hostname] },
+  'signed.example': { soa: { ttl: 60, minimum: 60 }, secure: true },
+  'forged.example': 'servfail',
 })
 afterAll(async () => {
   await Promise.all([world.close(), dns.stop()])

@@ -1,5 +1,5 @@
 // What a relay provider's feed may say: about messages that went over its own route, found by our token or by the relay's id for them.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { silentLog, type Facts } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
@@ -11,13 +11,11 @@ import { makeRecorder } from '../store/outbound.ts'
 import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { makeReportRecorder, pruneReports, type RelayRoute } from '../store/reports.ts'
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { pruneUnmatched } from '../store/unmatched.ts'
 import { findUnmatchedFeedback, pageUnmatchedFeedback, makeFeedback, type Feedback } from './feedback.ts'
 
 const vault = makeVault('a key for the tests of feeds')
-let world: StoreWorld
-let feedback: Feedback
 let sender: Sender
 const newFeedback = (log = silentLog): Feedback =>
   makeFeedback({
@@ -28,10 +26,8 @@ const newFeedback = (log = silentLog): Feedback =>
     hostname: 'node.test',
     log,
   })
-beforeAll(async () => {
-  world = await storeWorld()
-  feedback = newFeedback()
-})
+const world = await storeWorld()
+const feedback = newFeedback()
 beforeEach(async () => {
   sender = await world.sender()
   await world.db.run('delete from unmatched_feedback')

@@ -1,9 +1,9 @@
 // Whoever has a token, which every recipient has, may send a mail of 40 MB with it: while its signatures are looked at, others get their turns.
 import { createHash } from 'node:crypto'
-import { createSocket, type Socket } from 'node:dgram'
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { effortOfWaiting } from '../base/effort.test-kit.ts'
 import { makeReporterCheck } from './reporter.ts'
 
@@ -15,14 +15,11 @@ const signature = (selector = 's', names = 'from') =>
 const signatures = (count: number) => Array.from({ length: count }, (_, at) => signature(`s${at}`)).join('')
 const mailOf = (header: string, text = body) => Buffer.from(`${header}\r\n${text}`)
 
-/** Hears questions, and says nothing. */
-let silence: Socket
 let questions = 0
-beforeAll(async () => {
-  silence = createSocket('udp4').on('message', () => questions++)
-  silence.bind(0, '127.0.0.1')
-  await once(silence, 'listening')
-})
+/** Hears questions, and says nothing. */
+const silence = createSocket('udp4').on('message', () => questions++)
+silence.bind(0, '127.0.0.1')
+await once(silence, 'listening')
 afterAll(() => silence.close())
 const asking = () => {
   questions = 0

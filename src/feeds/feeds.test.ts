@@ -13,33 +13,29 @@ import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { classify } from '../domain/bounce-rules.ts'
 import type { ProviderReport } from '../domain/provider-report.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { makeAwsFetch, type AwsFetch } from './aws-fetch.ts'
-import { addFeed, listFeeds, makeFeeds, removeFeed, type FeedAnswer, type Feeds } from './feeds.ts'
+import { addFeed, listFeeds, makeFeeds, removeFeed, type FeedAnswer } from './feeds.ts'
 import type { FeedRequest } from './feed-request.ts'
 import type { FeedWish } from './registry.ts'
 
 const vault = makeVault('k'.repeat(32))
 const publicUrl = 'https://mail.example.org'
-let world: StoreWorld
 let now = new Date('2026-11-21T05:00:00Z')
 let recorded: { name: string; route: string; reports: readonly ProviderReport[] }[] = []
 let aws: AwsFetch = { certificate: () => Promise.reject(new Error('unasked')), confirm: () => Promise.reject(new Error('unasked')) } // prettier-ignore
-let feeds: Feeds
 
-beforeAll(async () => {
-  world = await storeWorld()
-  feeds = makeFeeds({
-    db: world.db,
-    vault,
-    aws: { certificate: (url) => aws.certificate(url), confirm: (url) => aws.confirm(url) },
-    log: silentLog,
-    now: () => now,
-    record: async (from, reports) => {
-      recorded.push({ ...from, reports })
-      return reports.map(() => 'recorded')
-    },
-  })
+const world = await storeWorld()
+const feeds = makeFeeds({
+  db: world.db,
+  vault,
+  aws: { certificate: (url) => aws.certificate(url), confirm: (url) => aws.confirm(url) },
+  log: silentLog,
+  now: () => now,
+  record: async (from, reports) => {
+    recorded.push({ ...from, reports })
+    return reports.map(() => 'recorded')
+  },
 })
 afterAll(() => world.close())
 

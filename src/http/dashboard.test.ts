@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { builtDashboard } from '../dashboard-build.ts'
 import { buildApp } from './app.ts'
 import { appWith, optionsWith } from './face.test-kit.ts'
@@ -10,11 +10,8 @@ import { appWith, optionsWith } from './face.test-kit.ts'
 const page = { accept: 'text/html,application/xhtml+xml' }
 const spare = mkdtempSync(join(tmpdir(), 'posthorn-dashboard-'))
 const told: string[] = []
-let app: ReturnType<typeof buildApp>
-beforeAll(async () => {
-  const folder = await builtDashboard(spare, (sentence) => told.push(sentence))
-  app = buildApp({ ...optionsWith(), dashboard: () => folder })
-}, 180_000)
+const folder = await builtDashboard(spare, (sentence) => told.push(sentence))
+const app = buildApp({ ...optionsWith(), dashboard: () => folder })
 afterAll(() => rmSync(spare, { recursive: true, force: true }))
 
 test('what was built once is found again, and not built again', async () => {

@@ -1,17 +1,12 @@
 // Domains over the management API, against a name server of the tests' own; and what the doctor tells operators.
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { Domain } from '../workspace/workspace.ts'
-import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld } from './office.test-kit.ts'
 
-let office: OfficeWorld
-let owner: BrowserOf
-
-beforeAll(async () => {
-  office = await officeWorld()
-  const { workspaceId } = await office.sender()
-  owner = await office.signedIn('owner', workspaceId)
-})
+const office = await officeWorld()
+const { workspaceId } = await office.sender()
+const owner = await office.signedIn('owner', workspaceId)
 afterAll(() => office.close())
 
 const publish = ({ records }: Domain): void => {

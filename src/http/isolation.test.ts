@@ -1,13 +1,13 @@
 // What holds for every management endpoint there is, walked from the table of operations: whose things it touches, whom it lets in, what it
 // leaves when a request has more than it should (attacks T1, T2, T10).
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import type { Operation } from '../contract/operation.ts'
 import { managementOperations, operations } from '../contract/operations.ts'
 import { eventId } from '../domain/event.ts'
 import type { MessageId } from '../domain/message.ts'
 import { memberRoles, scopes, scopesOfRole, type Scope } from '../domain/scopes.ts'
 import type { Sender } from '../store/store.test-kit.ts'
-import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld } from './office.test-kit.ts'
 
 /** But the stream, which has no end (live.test.ts). */
 const all = Object.values<Operation>(managementOperations).filter(({ path }) => path !== '/api/v1/live')
@@ -29,20 +29,13 @@ const bodies: Readonly<Record<string, object>> = {
 }
 const unknown = '0199f1c2-0000-7000-8000-00000000dead'
 
-let office: OfficeWorld
-let ours: Sender
-let theirs: Sender
+const office = await officeWorld()
+const ours = await office.sender()
+const theirs = await office.sender()
 /** The ids of everything that the other workspace has, by the member of the path. */
-let foreign: Record<string, string>
-
-beforeAll(async () => {
-  office = await officeWorld()
-  ours = await office.sender()
-  theirs = await office.sender()
-  foreign = await furnished(theirs, 'foreign')
-  const own = await office.key(ours.workspaceId, 'webhooks.write')
-  expect((await office.withKey(own, 'PUT', '/webhook', bodies['setWebhook'])).statusCode).toBe(200)
-})
+const foreign = await furnished(theirs, 'foreign')
+const own = await office.key(ours.workspaceId, 'webhooks.write')
+expect((await office.withKey(own, 'PUT', '/webhook', bodies['setWebhook'])).statusCode).toBe(200)
 
 /** Gives a workspace one of each, and answers their ids. */
 async function furnished({ workspaceId, mailboxId, domainId }: Sender, name: string): Promise<Record<string, string>> {

@@ -1,18 +1,13 @@
 // Who is removed from a workspace, or gets another role, while they ask for something that lasts: nothing comes of it, as little as for a key that is
 // revoked meanwhile (revoked-keys.test.ts).
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { Statement } from '../store/database.ts'
-import type { Sender } from '../store/store.test-kit.ts'
 import { saveSystemMailbox } from '../workspace/workspace.ts'
-import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld, type BrowserOf } from './office.test-kit.ts'
 
-let office: OfficeWorld
-let place: Sender
-beforeAll(async () => {
-  office = await officeWorld()
-  place = await office.sender()
-})
+const office = await officeWorld()
+const place = await office.sender()
 afterAll(() => office.close())
 
 const removed = 'delete from members where user_id = $1'

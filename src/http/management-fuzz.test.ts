@@ -2,11 +2,10 @@
 // a documented one (office.test-kit.ts holds each against the document) and never a fault of ours.
 import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import type { Operation } from '../contract/operation.ts'
 import { managementOperations } from '../contract/operations.ts'
-import type { Sender } from '../store/store.test-kit.ts'
-import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld } from './office.test-kit.ts'
 
 interface Schema {
   readonly type?: string
@@ -28,14 +27,9 @@ const operations = Object.values<Operation>(managementOperations).filter(
   ({ path, operationId }) => path !== '/api/v1/live' && !slow.has(operationId) && operationId !== 'signOut',
 )
 
-let office: OfficeWorld
-let shop: Sender
-let browser: BrowserOf
-beforeAll(async () => {
-  office = await officeWorld()
-  shop = await office.sender()
-  browser = await office.signedIn('owner', shop.workspaceId, true)
-})
+const office = await officeWorld()
+const shop = await office.sender()
+const browser = await office.signedIn('owner', shop.workspaceId, true)
 afterAll(() => office.close())
 
 function good(schema: Schema): fc.Arbitrary<unknown> {

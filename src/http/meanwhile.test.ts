@@ -2,22 +2,15 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import type { MemberRole } from '../domain/scopes.ts'
-import type { Sender } from '../store/store.test-kit.ts'
-import { officeWorld, tokenOf, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld, tokenOf, type BrowserOf } from './office.test-kit.ts'
 
-let office: OfficeWorld
-let shop: Sender
-let owner: BrowserOf
-let port: number
-beforeAll(async () => {
-  office = await officeWorld()
-  shop = await office.sender()
-  owner = await office.signedIn('owner', shop.workspaceId)
-  await office.app.listen({ host: '127.0.0.1', port: 0 })
-  port = (office.app.server.address() as AddressInfo).port
-})
+const office = await officeWorld()
+const shop = await office.sender()
+const owner = await office.signedIn('owner', shop.workspaceId)
+await office.app.listen({ host: '127.0.0.1', port: 0 })
+const port = (office.app.server.address() as AddressInfo).port
 afterAll(() => office.close())
 
 const invite = (who: BrowserOf, email: string, role: MemberRole = 'viewer') =>

@@ -1,13 +1,10 @@
 // Somebody guesses at an account, and its person chooses a new password: the strangers must not keep her out, nor get more guesses by it.
 import { Secret, TOTP } from 'otpauth'
-import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest'
 import { limits } from '../config.ts'
 import { officeWorld, tokenOf, type OfficeWorld } from './office.test-kit.ts'
 
-let office: OfficeWorld
-beforeAll(async () => {
-  office = await officeWorld()
-})
+const office = await officeWorld()
 afterEach(() => office.world.db.run('delete from sign_in_guesses'))
 afterAll(() => office.close())
 

@@ -1,23 +1,20 @@
 // A mailbox that is not needed any more is removed: nothing is sent from it again, what was sent from it stays as it was, and its address and its
 // domain are free.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { claimDue } from '../store/claim.ts'
 import { wholeClaim, type Sender } from '../store/store.test-kit.ts'
 import { readStatus } from '../store/views/message-status.ts'
 import { removeMailbox, saveSystemMailbox } from '../workspace/workspace.ts'
-import { officeWorld, type Answer, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld, type Answer, type BrowserOf } from './office.test-kit.ts'
 
-let office: OfficeWorld
 let shop: Sender
 let owner: BrowserOf
 let key: string
 let address: string
 
-beforeAll(async () => {
-  office = await officeWorld()
-})
+const office = await officeWorld()
 beforeEach(async () => {
   shop = await office.sender()
   owner = await office.signedIn('owner', shop.workspaceId)

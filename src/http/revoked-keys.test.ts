@@ -1,17 +1,11 @@
 // What a key leaves behind when it is revoked: what it made is named, as far as it still works, and nothing is made behind the revocation's back.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { scopes } from '../domain/scopes.ts'
-import type { Sender } from '../store/store.test-kit.ts'
-import { officeWorld, tokenOf, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld, tokenOf, type BrowserOf } from './office.test-kit.ts'
 
-let office: OfficeWorld
-let place: Sender
-let boss: BrowserOf & { readonly login: { readonly id: string } }
-beforeAll(async () => {
-  office = await officeWorld()
-  place = await office.sender()
-  boss = await office.signedIn('owner', place.workspaceId)
-})
+const office = await officeWorld()
+const place = await office.sender()
+const boss = await office.signedIn('owner', place.workspaceId)
 afterAll(() => office.close())
 
 interface Made {

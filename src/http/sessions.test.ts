@@ -1,19 +1,14 @@
 // Sessions and signing in over HTTP: attacks T5 to T8.
 import { TOTP, Secret } from 'otpauth'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { silentLog } from '../base/log.ts'
 import { pruneGuesses } from '../store/sign-in-guesses.ts'
-import type { Sender } from '../store/store.test-kit.ts'
 import { makePeople } from '../workspace/workspace.ts'
-import { officeWorld, tokenOf, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld, tokenOf } from './office.test-kit.ts'
 
-let office: OfficeWorld
-let shop: Sender
-beforeAll(async () => {
-  office = await officeWorld()
-  shop = await office.sender()
-})
+const office = await officeWorld()
+const shop = await office.sender()
 afterEach(() => office.world.setClock())
 afterAll(() => office.close())
 

@@ -1,22 +1,18 @@
 // What somebody without an account can take away from others: nothing that is shared, however many requests they begin.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { addPasswordReset } from '../store/password-resets.ts'
 import type { Mistake } from '../workspace/mistake.ts'
 import { buildApp } from './app.ts'
 import { goodKey, optionsWith } from './face.test-kit.ts'
-import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld } from './office.test-kit.ts'
 import { httpServer } from './server.ts'
 
-let office: OfficeWorld
-let port: number
-beforeAll(async () => {
-  office = await officeWorld()
-  await office.app.listen({ host: '127.0.0.1', port: 0 })
-  port = (office.app.server.address() as AddressInfo).port
-})
+const office = await officeWorld()
+await office.app.listen({ host: '127.0.0.1', port: 0 })
+const port = (office.app.server.address() as AddressInfo).port
 afterAll(() => office.close())
 
 const sockets: Socket[] = []

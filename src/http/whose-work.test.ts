@@ -1,22 +1,17 @@
 // Whose work it is goes along with it (docs/decisions/0056), also with work that a request leaves behind: else it has no share, and takes all there is.
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, expect, test, vi } from 'vitest'
 import { currentOwner } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { Statement } from '../store/database.ts'
-import type { Sender } from '../store/store.test-kit.ts'
-import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld } from './office.test-kit.ts'
 
-let office: OfficeWorld
-let shop: Sender
-beforeAll(async () => {
-  office = await officeWorld()
-  shop = await office.sender()
-  await office.world.db.run(
-    `insert into suppressions (workspace_id, recipient_key, recipient, reason)
+const office = await officeWorld()
+const shop = await office.sender()
+await office.world.db.run(
+  `insert into suppressions (workspace_id, recipient_key, recipient, reason)
      select $1, a.address, a.address, 'manual' from (select 'ada' || n || '@example.com' address from generate_series(1, $2) n) a`,
-    [shop.workspaceId, 3 * limits.suppressionImportRows],
-  )
-})
+  [shop.workspaceId, 3 * limits.suppressionImportRows],
+)
 afterEach(() => vi.restoreAllMocks())
 afterAll(() => office.close())
 

@@ -3,8 +3,8 @@
 import { createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import { dkimSign } from 'mailauth/lib/dkim/sign.js'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { startDnsServer } from '../../test/world/dns-server.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
@@ -15,52 +15,46 @@ import { makeToken } from '../mail/return-path.ts'
 import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { makeReportRecorder } from '../store/reports.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { feedbackServer, UnknownAddressees } from './feedback.ts'
 import { hearing } from './hearing.test-kit.ts'
-import type { SmtpServer } from './server.ts'
 
 const vault = makeVault('a key for the tests of feedback')
 const reporterKey = generateKeyPairSync('rsa', { modulusLength: 2048 })
-let world: StoreWorld
-let dns: DnsServer
-let server: SmtpServer
 let sender: Sender
 let clockMs = 0
-beforeAll(async () => {
-  world = await storeWorld()
-  const publicKey = reporterKey.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')
-  dns = await startDnsServer({
-    's1._domainkey.loop.example': { txt: [`v=DKIM1; k=rsa; p=${publicKey}`] },
-    's1._domainkey.elsewhere.example': { txt: [`v=DKIM1; k=rsa; p=${publicKey}`] },
-    's1._domainkey.down.example': 'servfail',
-  })
-  server = feedbackServer({
-    host: '127.0.0.1',
-    port: 0,
-    hostname: 'node.test',
-    feedback: makeFeedback({
-      db: world.db,
-      keys: makeReturnPathKeys(world.db, vault),
-      record: makeReportRecorder(world.db),
-      provenReporter: makeReporterCheck({ dnsServers: [dns.address] }),
-      hostname: 'node.test',
-      log: silentLog,
-    }),
-    log: silentLog,
-    now: () => clockMs,
-  })
-  await server.start()
+const world = await storeWorld()
+const publicKey = reporterKey.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')
+const dns = await startDnsServer({
+  's1._domainkey.loop.example': { txt: [`v=DKIM1; k=rsa; p=${publicKey}`] },
+  's1._domainkey.elsewhere.example': { txt: [`v=DKIM1; k=rsa; p=${publicKey}`] },
+  's1._domainkey.down.example': 'servfail',
 })
+const server = feedbackServer({
+  host: '127.0.0.1',
+  port: 0,
+  hostname: 'node.test',
+  feedback: makeFeedback({
+    db: world.db,
+    keys: makeReturnPathKeys(world.db, vault),
+    record: makeReportRecorder(world.db),
+    provenReporter: makeReporterCheck({ dnsServers: [dns.address] }),
+    hostname: 'node.test',
+    log: silentLog,
+  }),
+  log: silentLog,
+  now: () => clockMs,
+})
+await server.start()
 beforeEach(async () => {
   clockMs += limits.feedbackUnknownMs
   sender = await world.sender()
   await world.db.run('delete from unmatched_feedback')
 })
 afterAll(async () => {
-  await server?.stop()
-  await dns?.stop()
-  await world?.close()
+  await server.stop()
+  await dns.stop()
+  await world.close()
 })
 
 interface Sent {

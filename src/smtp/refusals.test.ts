@@ -1,18 +1,15 @@
 // An SMTP client knows its envelope and its mail, and no field of the REST API: what acceptance refuses is told in those words.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { makeAcceptMail } from '../accept/accept.ts'
 import { acceptTools, patientScanner } from '../accept/accept.test-kit.ts'
 import { isRefusal, refusalCodes, refuse } from '../domain/refusal.ts'
 import type { MailSubmission } from '../domain/submission.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { replyTo } from './refusals.ts'
 
 const scanner = patientScanner()
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(async () => {
   await scanner.stop()
   await world.close()

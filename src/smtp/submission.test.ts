@@ -2,14 +2,14 @@
 // that address and that credential, and by nobody else (issue 4, limits).
 import { EventEmitter, once } from 'node:events'
 import { connect } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Guesses } from '../base/guesses.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import { makeApiKey, makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import { isDatabaseAway } from '../store/database.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { createSmtpCredential } from '../workspace/smtp-credentials.ts'
 import { makeSubmitters, type Submitters } from '../workspace/submitters.ts'
 import { ContentRoom } from './content-room.ts'
@@ -22,7 +22,6 @@ interface Login {
   readonly password: string
 }
 
-let world: StoreWorld
 let policy: ReturnType<typeof submissionPolicies>
 let submitters: Submitters
 /** Says `left` when a session has ended on our side: its places are free. */
@@ -51,9 +50,7 @@ const addressOf = ({ username }: Login): Promise<string> =>
   world.value('select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1', [
     username,
   ])
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 beforeEach(async () => {
   const { workspaceId } = await world.sender()
   login = await createSmtpCredential(world.db, vault, workspaceId, 'one')

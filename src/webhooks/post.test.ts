@@ -10,9 +10,9 @@ import { createHmac } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { certificateFor } from '../../test/world/certificates.ts'
-import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { startDnsServer } from '../../test/world/dns-server.ts'
 import { startNarrowWire } from '../../test/world/narrow-wire.ts'
-import { ok, startWebhookReceiver, status, type WebhookReceiver } from '../../test/world/webhook-receiver.ts'
+import { ok, startWebhookReceiver, status } from '../../test/world/webhook-receiver.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { makePoster, type Poster, type PosterTools } from './post.ts'
@@ -20,13 +20,9 @@ import { makeTargets, type Targets } from './public-address.ts'
 import { makeWebhookSecret, signedHeaders, signingKey } from './signature.ts'
 import type { PostFacts } from './verdict.ts'
 
-let dns: DnsServer
-let there: WebhookReceiver
 const ends: (() => Promise<unknown>)[] = []
-beforeAll(async () => {
-  dns = await startDnsServer()
-  there = await startWebhookReceiver()
-})
+const dns = await startDnsServer()
+const there = await startWebhookReceiver()
 afterEach(async () => {
   vi.unstubAllEnvs()
   for (const end of ends.splice(0).toReversed()) await end()

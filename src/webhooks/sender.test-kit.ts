@@ -1,6 +1,6 @@
 // What every test of the sender needs: a database, workspaces with an endpoint, messages that change their state, senders as nodes of
 // their own, and receivers; behind each test the senders and receivers are ended, and nothing waits for the next one.
-import { afterAll, afterEach, beforeAll } from 'vitest'
+import { afterAll, afterEach } from 'vitest'
 import { ok, startWebhookReceiver, type Received, type WebhookReceiver } from '../../test/world/webhook-receiver.ts'
 import { makeVault } from '../base/secret.ts'
 import { silentLog, type Log } from '../base/log.ts'
@@ -136,11 +136,8 @@ async function webhookWorld(timeScale: number): Promise<WebhookWorld> {
 const errorsToo = (_key: string, value: unknown): unknown => (value instanceof Error ? value.message : value)
 
 export const scale = 100_000
-export let world: WebhookWorld
 const receivers: WebhookReceiver[] = []
-beforeAll(async () => {
-  world = await webhookWorld(scale)
-})
+export const world = await webhookWorld(scale)
 afterEach(async () => {
   await world.calm()
   for (const receiver of receivers.splice(0)) await receiver.stop()
@@ -148,7 +145,7 @@ afterEach(async () => {
   await world.db.run(`update webhook_endpoints set state = 'disabled', reason = 'by_hand' where state = 'active'`)
   world.lines.length = 0
 })
-afterAll(() => world?.close())
+afterAll(() => world.close())
 
 export async function receiver(): Promise<WebhookReceiver> {
   const made = await startWebhookReceiver()

@@ -1,26 +1,19 @@
 // A name server of the tests' own, and a real database whose clock is moved: whoever imports this has both.
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach } from 'vitest'
-import { startDnsServer, type DnsServer, type Name } from '../../test/world/dns-server.ts'
+import { afterAll, beforeEach } from 'vitest'
+import { startDnsServer, type Name } from '../../test/world/dns-server.ts'
 import { makeVault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
-import type { WorkspaceId } from '../domain/message.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
 import { addDomain, type Domain } from './domains.ts'
 
 export const hostname = 'node.test'
 export const vault = makeVault(randomBytes(32).toString('base64'))
-export let world: StoreWorld
-export let dns: DnsServer
-export let workspace: WorkspaceId
 export let checker: DomainChecker
 export let told: DomainChange[]
-
-beforeAll(async () => {
-  ;[world, dns] = await Promise.all([storeWorld(), startDnsServer()])
-  workspace = (await world.sender()).workspaceId
-})
+export const [world, dns] = await Promise.all([storeWorld(), startDnsServer()])
+export const workspace = (await world.sender()).workspaceId
 afterAll(() => Promise.all([world.close(), dns.stop()]))
 
 beforeEach(async () => {

@@ -1,21 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { afterAll, expect, test } from 'vitest'
+import { startDnsServer } from '../../test/world/dns-server.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker } from './domain-check.ts'
 import { makeDomainNotices } from './domain-notices.ts'
 import { addDomain } from './domains.ts'
 import { createUser } from './logins.ts'
 import type { Notice } from './notices.ts'
-
-let world: StoreWorld
-let dns: DnsServer
-beforeAll(async () => {
-  ;[world, dns] = await Promise.all([storeWorld(), startDnsServer()])
-})
+const [world, dns] = await Promise.all([storeWorld(), startDnsServer()])
 afterAll(() => Promise.all([world.close(), dns.stop()]))
 
 test('the owners are told when a domain breaks, stops, and works again, and what is wrong with it; others are not', async () => {

@@ -1,16 +1,13 @@
 // What a workspace that keeps no content has promised: what was dropped once is gone, whatever is set afterwards (decisions K).
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { makeVault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { readStatus } from '../store/views/message-status.ts'
 import { changeWorkspace } from './own-workspace.ts'
 import { setWorkspace } from './workspace.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 const byOperator = (id: WorkspaceId) =>

@@ -1,17 +1,12 @@
 // What operators are told of the queue, over a real one.
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { afterAll, beforeEach, expect, test } from 'vitest'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { readLanes } from '../store/views/operations.ts'
 import { setDrain } from '../store/fence.ts'
 import { readHealth, readQueue } from './workspace.ts'
 
-let world: StoreWorld
-let shop: Sender
-
-beforeAll(async () => {
-  world = await storeWorld()
-  shop = await world.sender()
-})
+const world = await storeWorld()
+const shop = await world.sender()
 afterAll(() => world.close())
 beforeEach(() => world.db.run('delete from outbound'))
 

@@ -1,14 +1,13 @@
 // The sandbox's inbox says of a mail what the record says of the message.
 import { buffer } from 'node:stream/consumers'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { effortOfWaiting } from '../base/effort.test-kit.ts'
 import { limits } from '../config.ts'
 import { readSubmittedMail } from '../mail/submitted-mail.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { listSandbox, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
 
-let world: StoreWorld
-beforeAll(async () => void (world = await storeWorld()))
+const world = await storeWorld()
 afterAll(() => world.close())
 
 test.each([

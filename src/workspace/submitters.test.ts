@@ -1,24 +1,19 @@
 // Who may log in over SMTP, and how soon a change is felt.
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { createSmtpCredential, listSmtpCredentials } from './smtp-credentials.ts'
-import { makeSubmitters, type Submitters } from './submitters.ts'
+import { makeSubmitters } from './submitters.ts'
 
 const vault = makeVault('an installation key of the tests, long enough')
-let world: StoreWorld
-let submitters: Submitters
-let sender: Sender
-beforeAll(async () => {
-  world = await storeWorld()
-  submitters = makeSubmitters({ db: world.db, vault, log: silentLog, publicUrl: 'http://localhost' })
-  sender = await world.sender()
-})
+const world = await storeWorld()
+const submitters = makeSubmitters({ db: world.db, vault, log: silentLog, publicUrl: 'http://localhost' })
+const sender = await world.sender()
 afterAll(() => world.close())
 const address = (text: string) => parseAddress(text) as EmailAddress
 

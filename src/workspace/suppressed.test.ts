@@ -1,12 +1,11 @@
 // How soon a suppression is felt over SMTP, and when the database is not asked.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { Db } from '../store/database.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { suppressionLookUp } from './suppressed.ts'
 
-let world: StoreWorld
-beforeAll(async () => void (world = await storeWorld()))
+const world = await storeWorld()
 afterAll(() => world.close())
 
 const suppress = (sender: Sender, ...keys: string[]) =>

@@ -1,12 +1,9 @@
 // What other services export comes in as it is. The files are written as their documentation and the programs of their users show them (docs/moving.md).
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { afterAll, expect, test } from 'vitest'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { listSuppressions, importSuppressions, type ImportWish } from './workspace.ts'
 
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 async function imported(text: string, wish: ImportWish = {}) {

@@ -1,16 +1,13 @@
 // Who sends the installation's own mail, as the database has it: made by the first start, or named by the setting.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { makeSystemMailbox } from '../first-workspace.ts'
 import { makeVault } from '../base/secret.ts'
-import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { addMailbox, listDomains, readSystemSender, setWorkspace } from './workspace.ts'
 
 const vault = makeVault('a key for the tests of the system mailbox')
 const hostname = 'mail.shop.example'
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-})
+const world = await storeWorld()
 afterAll(() => world.close())
 
 const sender = (named?: string) =>

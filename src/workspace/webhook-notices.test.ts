@@ -1,27 +1,23 @@
 // Owners hear once of an endpoint that was disabled by itself, through the real acceptance, whatever dies in between and however many look.
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, test } from 'vitest'
 import { makeAccept, type Accept } from '../accept/accept.ts'
 import { acceptTools, patientScanner } from '../accept/accept.test-kit.ts'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { Db } from '../store/database.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { disableEndpoint, enableEndpoint, insertEndpoint } from '../store/webhook-endpoints.ts'
 import { createUser } from './logins.ts'
 import { makeNotifier, type Notify } from './notices.ts'
 import { tellUntold } from './webhook-notices.ts'
 
-let world: StoreWorld
-/** Whose mailbox the installation's own mail goes out from. */
-let system: Sender
 let shop: Sender
 const scanner = patientScanner()
 let people = 0
 let owners: string[] = []
-beforeAll(async () => {
-  world = await storeWorld()
-  system = await world.sender()
-})
+const world = await storeWorld()
+/** Whose mailbox the installation's own mail goes out from. */
+const system = await world.sender()
 beforeEach(async () => {
   await world.setClock()
   await world.db.run('delete from webhook_endpoints')

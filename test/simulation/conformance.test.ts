@@ -1,7 +1,7 @@
 // The simulation's model of the queue against PostgreSQL: the same random operations, asked through the same real functions of store/, must give the
 // same answers and leave the same rows, whatever came before. So what the simulation shows about the protocol holds for the database's
 // functions too.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import type { Db } from '../../src/store/database.ts'
 import type { MessageId, WorkspaceId } from '../../src/domain/message.ts'
 import { claimDue } from '../../src/store/claim.ts'
@@ -17,7 +17,7 @@ import {
   type Mark,
   type Recorder,
 } from '../../src/store/outbound.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../../src/store/store.test-kit.ts'
+import { storeWorld, type Sender } from '../../src/store/store.test-kit.ts'
 import { leastId } from '../../src/store/message-id.ts'
 import { chance, type Chance } from '../world/random.ts'
 import { ModelDatabase } from './model-database.ts'
@@ -25,15 +25,12 @@ import { ModelDatabase } from './model-database.ts'
 const triesMax = 4
 const leaseMs = 2_000
 const startsAt = Date.parse('2026-11-21T10:00:00Z')
-let world: StoreWorld
-beforeAll(async () => {
-  world = await storeWorld()
-  await world.db.run('create table test_clock (at timestamptz not null)')
-  await world.db.run('insert into test_clock values (now())')
-  await world.db.run(
-    'create or replace function app_now() returns timestamptz language sql stable as $$ select at from test_clock $$',
-  )
-})
+const world = await storeWorld()
+await world.db.run('create table test_clock (at timestamptz not null)')
+await world.db.run('insert into test_clock values (now())')
+await world.db.run(
+  'create or replace function app_now() returns timestamptz language sql stable as $$ select at from test_clock $$',
+)
 afterAll(() => world.close())
 
 /** One of the two, behind the real functions. */

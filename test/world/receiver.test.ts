@@ -1,16 +1,13 @@
 // The receiver is the judge of every fault test, so its own words are tried here, each behaviour over a real socket.
 import { createHash } from 'node:crypto'
 import { createTransport } from 'nodemailer'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { parseDialogue, play } from '../dialogues/dialogue.ts'
 import { certificateFor } from './certificates.ts'
 import { behaviours } from './receiver.ts'
-import { startReceiver, type Receiver } from './receiver-process.ts'
+import { startReceiver } from './receiver-process.ts'
 
-let receiver: Receiver
-beforeAll(async () => {
-  receiver = await startReceiver({ content: true })
-})
+const receiver = await startReceiver({ content: true })
 afterAll(() => receiver.stop())
 
 const follows = (text: string) => play(parseDialogue(text), { port: receiver.port, ca: '', taken: [], bytewise: false })

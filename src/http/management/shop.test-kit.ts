@@ -1,19 +1,16 @@
 // The management endpoints at their work, over a real database: one office for a file of tests, and for each group a shop of its own
 // (`begin`): a workspace with its owner and a key. What each endpoint promises about who may ask is in isolation.test.ts.
-import { afterAll, beforeAll, expect } from 'vitest'
+import { afterAll, expect } from 'vitest'
 import { scopes } from '../../domain/scopes.ts'
 import type { Sender } from '../../store/store.test-kit.ts'
-import { officeWorld, type BrowserOf, type Login, type OfficeWorld } from '../office.test-kit.ts'
+import { officeWorld, type BrowserOf, type Login } from '../office.test-kit.ts'
 
-export let office: OfficeWorld
 export let shop: Sender
 export let owner: BrowserOf & { readonly login: Login }
 /** It may do everything. */
 export let key: string
 
-beforeAll(async () => {
-  office = await officeWorld()
-})
+export const office = await officeWorld()
 afterAll(() => office.close())
 
 export async function begin(): Promise<void> {
