@@ -36,6 +36,12 @@ export function wantedIn(typed: string): Wanted {
   return addressIn(address) === undefined ? { text } : { recipient: address }
 }
 
+/** Of a search by what an address begins with: also of one that is pasted with its name, as a link or out of a list. */
+export function beginningIn(typed: string): string {
+  const wanted = wantedIn(typed)
+  return 'recipient' in wanted ? wanted.recipient : typed.trim()
+}
+
 interface Metadata {
   readonly metadataName?: string
   readonly metadataValue: string

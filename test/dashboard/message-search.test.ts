@@ -1,6 +1,6 @@
 // What the field of the search means: people paste what stands before them, from a log, a mail or an address book.
 import { expect, test } from 'vitest'
-import { addressIn, metadataIn, wantedIn } from '../../dashboard/src/typed.ts'
+import { addressIn, beginningIn, metadataIn, wantedIn } from '../../dashboard/src/typed.ts'
 import { parseAddress } from '../../src/mail/address.ts'
 
 const id = '01a20fcd-774f-7013-a813-9991699c73fe'
@@ -65,6 +65,16 @@ test.each([
   `ada@${'a.'.repeat(130)}com`,
 ])('%j is an address here exactly where it is one for the service, which keeps the same', (text) => {
   expect(addressIn(text)).toBe(parseAddress(text)?.text)
+})
+
+test.each([
+  ['Ann <ann@example.com>', 'ann@example.com'],
+  ['mailto:ann@example.com', 'ann@example.com'],
+  [' ann@exam', 'ann@exam'],
+  ['ann', 'ann'],
+  ['', ''],
+])('%j is looked for among the suppressions as %j', (typed, beginning) => {
+  expect(beginningIn(typed)).toBe(beginning)
 })
 
 test.each<[typed: string, wanted: object | undefined]>([

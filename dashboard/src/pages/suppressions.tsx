@@ -9,6 +9,7 @@ import { useTyped } from '../search.tsx'
 import { narrowed, readSuppressionFilter, type SuppressionFilter } from '../filters.ts'
 import { useMay } from '../session.tsx'
 import type { Suppression } from '../shapes.ts'
+import { beginningIn } from '../typed.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
@@ -90,7 +91,7 @@ export function Suppressions() {
         <PagedTable<Suppression>
           name="suppressions"
           path="/api/v1/suppressions"
-          query={{ ...filter, prefix: filter.prefix?.trim() }}
+          query={{ ...filter, ...(filter.prefix !== undefined && { prefix: beginningIn(filter.prefix) }) }}
           label="Suppressions"
           keyOf={({ recipient }) => recipient}
           columns={[
