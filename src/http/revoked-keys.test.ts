@@ -111,10 +111,10 @@ test('what a key is making at the moment when it is revoked is named, too', asyn
   const making = makes(key, '/smtp-credentials')
   await office.world.untilSomebodyWaits()
   const revoked = revoke(id)
-  let isOver = false
-  void revoked.finally(() => (isOver = true))
+  const over = new AbortController()
+  void revoked.finally(() => over.abort())
   const waiting = `select count(*)::integer from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  while (!isOver && (await office.world.value<number>(waiting)) < 2) continue
+  while (!over.signal.aborted && (await office.world.value<number>(waiting)) < 2) continue
   await holding.query('commit')
   expect(await revoked).toEqual([{ kind: 'smtp_credential', id: (await making).id, name: 'made' }])
 })
