@@ -155,3 +155,25 @@ test('after any order of taking and giving back, nothing is held and nobody exce
     { numRuns: 50 },
   )
 })
+
+test('where the machine has less left than the room is large, who comes waits until it has more, or hears that there is none', async () => {
+  vi.useFakeTimers()
+  let left = 30
+  const shared = room({ bytesNow: () => left, waitMs: 10_000 })
+  expect(await shared.take('a', 30)).toBe(true)
+  const [second, third] = [shared.take('b', 20), shared.take('c', 60)]
+  let settled: readonly string[] = []
+  for (const [name, taken] of [
+    ['second', second],
+    ['third', third],
+  ] as const)
+    void taken.then((got) => (settled = [...settled, `${name} ${got}`]))
+  await vi.advanceTimersByTimeAsync(5_000)
+  expect(settled).toEqual([])
+  left = 50 // nobody gave anything back: it was taken by somebody else
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(settled).toEqual(['second true'])
+  await vi.advanceTimersByTimeAsync(5_000)
+  expect(settled).toEqual(['second true', 'third false'])
+  expect([shared.heldBytes, vi.getTimerCount()]).toEqual([50, 0])
+})

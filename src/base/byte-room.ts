@@ -5,6 +5,8 @@ import { Tally } from './tally.ts'
 
 export interface RoomLimits {
   readonly bytesMax: number
+  /** What there is room for at this moment, where that can be less. */
+  readonly bytesNow?: () => number
   /** Of one owner. */
   readonly shareBytesMax: number
   readonly waitMs: number
@@ -13,6 +15,8 @@ export interface RoomLimits {
   /** By how many bytes smaller ones may overtake one that does not fit yet. Left out: by none, else they could keep it out for ever. */
   readonly overtakenBytesMax?: number
 }
+
+const lookMs = 500
 
 interface Waiting {
   readonly owner: string
@@ -25,6 +29,8 @@ export class ByteRoom {
   readonly #limits: RoomLimits
   readonly #held = new Tally()
   readonly #waiting = new Set<Waiting>()
+  /** While somebody waits: nobody tells when there is more room than there was. */
+  #look: NodeJS.Timeout | undefined
   #closed = false
 
   constructor(limits: RoomLimits) {
@@ -63,6 +69,10 @@ export class ByteRoom {
       const settle = (got: boolean): void => {
         this.#waiting.delete(waiting)
         clearTimeout(timer)
+        if (this.#waiting.size === 0) {
+          clearInterval(this.#look)
+          this.#look = undefined
+        }
         gone?.removeEventListener('abort', leave)
         resolve(got)
       }
@@ -75,6 +85,7 @@ export class ByteRoom {
       const timer = setTimeout(leave, waitMs)
       gone?.addEventListener('abort', leave)
       this.#waiting.add(waiting)
+      if (this.#limits.bytesNow !== undefined) this.#look ??= setInterval(() => this.#admit(), lookMs)
       this.#admit()
     })
   }
@@ -98,7 +109,8 @@ export class ByteRoom {
   }
 
   #fits(owner: string, bytes: number): boolean {
-    return this.#held.total + bytes <= this.#limits.bytesMax && this.#inShare(owner, bytes)
+    const { bytesMax, bytesNow = () => bytesMax } = this.#limits
+    return this.#held.total + bytes <= Math.min(bytesMax, bytesNow()) && this.#inShare(owner, bytes)
   }
 
   #inShare(owner: string, bytes: number): boolean {

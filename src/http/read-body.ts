@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ByteRoom } from '../base/byte-room.ts'
 import { memoryFor } from '../base/nothing-left.ts'
 import { release } from '../base/release.ts'
+import { roomInMemory } from '../base/spare-memory.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
@@ -49,6 +50,7 @@ export function roomsOfStrangers(): BodyRooms {
 function roomsOf(bytesMax: number, shareBytesMax: number): BodyRooms {
   const large = new ByteRoom({
     bytesMax,
+    bytesNow: roomInMemory,
     shareBytesMax,
     overtakenBytesMax: bytesMax / 4,
     waitMs: limits.largeRequestWaitMs,

@@ -4,6 +4,8 @@ import { Tally } from '../base/tally.ts'
 export interface ContentRoomLimits {
   /** What all sessions together may hold. */
   readonly bytesMax: number
+  /** What they may hold at this moment, where that can be less, while they hold so much. */
+  readonly bytesNow?: (heldBytes: number) => number
   /** What the sessions of one owner may hold of it, so that the others always find room. Left out: all. */
   readonly shareBytesMax?: number
   /** A message that is not larger finds room at the cost of one that is. Left out: nobody gives way. */
@@ -23,19 +25,23 @@ export interface Holder {
  */
 export class ContentRoom {
   readonly #bytesMax: number
+  readonly #bytesNow: (heldBytes: number) => number
   readonly #shareBytesMax: number
   readonly #smallBytesMax: number
   readonly #held = new Tally()
   readonly #holders = new Set<Holder>()
 
-  constructor({ bytesMax, shareBytesMax = bytesMax, smallBytesMax = 0 }: ContentRoomLimits) {
+  constructor({ bytesMax, bytesNow = () => bytesMax, shareBytesMax = bytesMax, smallBytesMax = 0 }: ContentRoomLimits) {
     this.#bytesMax = bytesMax
+    this.#bytesNow = bytesNow
     this.#shareBytesMax = shareBytesMax
     this.#smallBytesMax = smallBytesMax
   }
 
   take(bytes: number, owner = ''): boolean {
-    if (this.#held.total + bytes > this.#bytesMax || !this.#isWithinShare(bytes, owner)) return false
+    const { total } = this.#held
+    if (total + bytes > Math.min(this.#bytesMax, this.#bytesNow(total)) || !this.#isWithinShare(bytes, owner))
+      return false
     this.#held.add(owner, bytes)
     return true
   }

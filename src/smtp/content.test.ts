@@ -134,6 +134,16 @@ describe('memory', () => {
     expect(content.pieces().map((piece) => piece === content.whole())).toEqual([true])
   })
 
+  test('where the machine has less left than the room is large, that is all the room there is', () => {
+    let left = 30
+    const room = new ContentRoom({ bytesMax: 100, bytesNow: () => left })
+    expect([room.take(20), room.take(20)]).toEqual([true, false])
+    left = 1_000
+    expect([room.take(80), room.take(1)]).toEqual([true, false])
+    const grows = new ContentRoom({ bytesMax: 100, bytesNow: (held) => 10 + held })
+    expect([grows.take(10), grows.take(10), grows.take(11)]).toEqual([true, true, false])
+  })
+
   test('the room that all share is taken, refused beyond its end, and given back', () => {
     const room = new ContentRoom({ bytesMax: 100 })
     const first = new Content(plenty, room)

@@ -1,0 +1,90 @@
+// What the kernel's files say is free, told from copies of them.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { makeRoomInMemory, spareMemory } from './spare-memory.ts'
+
+let root: string
+beforeEach(() => void (root = mkdtempSync(join(tmpdir(), 'posthorn-spare-'))))
+afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+const mebibyte = 1024 * 1024
+const machine = { 'proc/meminfo': 'MemTotal: 999 kB\nMemAvailable:    4096 kB\nSwapFree:     1024 kB\n' }
+const unbounded = String(2 ** 63 - 4096)
+
+test.each([
+  ['nothing is known', {}, Infinity],
+  ['the machine alone bounds us: what is free, with its swap', machine, 5 * mebibyte],
+  [
+    'a group of version 2 does, and what caches files gives way',
+    {
+      ...machine,
+      'proc/self/cgroup': '0::/system.slice/posthorn.service\n',
+      'sys/fs/cgroup/system.slice/posthorn.service/memory.max': '9000000\n',
+      'sys/fs/cgroup/system.slice/posthorn.service/memory.current': '8000000\n',
+      'sys/fs/cgroup/system.slice/posthorn.service/memory.stat':
+        'anon 7\nactive_file 300000\ninactive_file 200000\nworkingset_refault_file 5\n',
+    },
+    1_500_000,
+  ],
+  [
+    'a group around ours has less',
+    {
+      ...machine,
+      'proc/self/cgroup': '0::/outer/inner\n',
+      'sys/fs/cgroup/outer/inner/memory.max': 'max\n',
+      'sys/fs/cgroup/outer/memory.max': '3000000\n',
+      'sys/fs/cgroup/outer/memory.current': '2000000\n',
+    },
+    1_000_000,
+  ],
+  [
+    'version 1, in a container whose own path is not to be seen in it',
+    {
+      ...machine,
+      'proc/self/cgroup': '5:cpu,cpuacct:/docker/a\n4:memory:/docker/a\n0::/\n',
+      'sys/fs/cgroup/memory/memory.limit_in_bytes': '6000000\n',
+      'sys/fs/cgroup/memory/memory.usage_in_bytes': '5500000\n',
+      'sys/fs/cgroup/memory/memory.stat':
+        'inactive_file 9\nactive_file 9\ntotal_inactive_file 100000\ntotal_active_file 50000\n',
+    },
+    650_000,
+  ],
+  [
+    'a group without a limit is none',
+    {
+      ...machine,
+      'proc/self/cgroup': '4:memory:/\n',
+      'sys/fs/cgroup/memory/memory.limit_in_bytes': `${unbounded}\n`,
+      'sys/fs/cgroup/memory/memory.usage_in_bytes': '5500000\n',
+    },
+    5 * mebibyte,
+  ],
+])('%s', (_, files, spare) => {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, name)), { recursive: true })
+    writeFileSync(join(root, name), text)
+  }
+  expect(spareMemory(root)).toBe(spare)
+})
+
+test('large mail is taken in as far as memory is left for it, small mail always, and the kernel is not asked for each piece', () => {
+  let [spare, clock, asked] = [2_000 * mebibyte, 0, 0]
+  const room = makeRoomInMemory(
+    () => (asked++, spare),
+    () => clock,
+  )
+  expect(room()).toBeGreaterThan(500 * mebibyte)
+  spare = 90 * mebibyte
+  expect(room()).toBeGreaterThan(500 * mebibyte)
+  expect(asked).toBe(1)
+  clock += 100
+  // One mail with a file of 15 MB (20 MB as it comes), and not two.
+  expect([room() > 20 * mebibyte, room() > 40 * mebibyte]).toEqual([true, false])
+  // What has come of it is not asked for again.
+  expect([room(20 * mebibyte) > 30 * mebibyte, room(20 * mebibyte) > 40 * mebibyte]).toEqual([true, false])
+  spare = 0
+  clock += 100
+  expect(room()).toBe(8 * mebibyte)
+})

@@ -1,0 +1,94 @@
+// How much memory may still be taken before the kernel ends somebody: of the machine, and of each control group (version 1 or 2) that bounds us. What
+// caches files counts as free, because it gives way. Without Linux, nobody says.
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** By the kernel's files, which a test lays elsewhere. Infinity where nothing is known. */
+export function spareMemory(root = '/'): number {
+  const meminfo = read(root, 'proc/meminfo') ?? ''
+  const kibibytes = (name: string) => Number(new RegExp(`^${name}: +(\\d+)`, 'm').exec(meminfo)?.[1] ?? NaN)
+  const free = 1024 * (kibibytes('MemAvailable') + kibibytes('SwapFree'))
+  const groups = read(root, 'proc/self/cgroup') ?? ''
+  const bounds = versions.flatMap((version) => {
+    const path = version.path.exec(groups)?.[1]
+    return path === undefined ? [] : upwards(path).map((each) => spareIn(join(root, version.folder, each), version))
+  })
+  return Math.min(...[free, ...bounds].map((bytes) => (Number.isNaN(bytes) ? Infinity : bytes)))
+}
+
+interface Version {
+  /** Of the group, in /proc/self/cgroup. */
+  readonly path: RegExp
+  readonly folder: string
+  readonly limit: string
+  readonly used: string
+  readonly cached: RegExp
+}
+
+const versions: readonly Version[] = [
+  {
+    path: /^0::(.*)$/m,
+    folder: 'sys/fs/cgroup',
+    limit: 'memory.max',
+    used: 'memory.current',
+    cached: /^(?:in)?active_file (\d+)$/gm,
+  },
+  {
+    path: /^\d+:(?:\w+,)*memory(?:,\w+)*:(.*)$/m,
+    folder: 'sys/fs/cgroup/memory',
+    limit: 'memory.limit_in_bytes',
+    used: 'memory.usage_in_bytes',
+    cached: /^total_(?:in)?active_file (\d+)$/gm,
+  },
+]
+
+/** A group has what those around it leave. Inside of a container its own path may name nothing, and the root is the container's. */
+function upwards(path: string): string[] {
+  return path === '/' || path === '.' ? [path] : [path, ...upwards(dirname(path))]
+}
+
+function spareIn(folder: string, { limit, used, cached }: Version): number {
+  const most = Number(read(folder, limit) ?? NaN) // `max` is no number
+  if (Number.isNaN(most)) return Infinity
+  const caches = [...(read(folder, 'memory.stat') ?? '').matchAll(cached)].reduce(
+    (sum, [, bytes]) => sum + Number(bytes),
+    0,
+  )
+  return most - Number(read(folder, used) ?? NaN) + caches
+}
+
+function read(...path: readonly string[]): string | undefined {
+  try {
+    return readFileSync(join(...path), 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** What everything else may take meanwhile. */
+const reserveBytes = 32 * 1024 * 1024
+/** Taking in a mail holds it so many times: as it came, decoded, and before the scanner. */
+const timesHeld = 2.5
+/** So much is always taken in: small mail is not refused for what large mail needs. */
+const leastBytes = 8 * 1024 * 1024
+const rememberedMs = 100
+
+/**
+ * How much large mail may be held at this moment, as it comes; `there` of it has come already, and is in memory. `limits` say how much may be on a machine of that size; this, what the machine has left
+ * beside commands, the database, a scanner and what was never given back. Better to send somebody away than to be ended with all that is under way.
+ */
+export function makeRoomInMemory(
+  spare: () => number = spareMemory,
+  now: () => number = () => performance.now(),
+): (there?: number) => number {
+  let left = 0
+  let readAt = -Infinity
+  return (there = 0) => {
+    if (now() >= readAt + rememberedMs) {
+      left = spare() - reserveBytes
+      readAt = now()
+    }
+    return Math.max(leastBytes, (left + there) / timesHeld)
+  }
+}
+export const roomInMemory = makeRoomInMemory()
