@@ -74,6 +74,7 @@ test('large mail is taken in as far as memory is left for it, small mail always,
   const room = makeRoomInMemory(
     () => (asked++, spare),
     () => clock,
+    () => undefined,
   )
   expect(room()).toBeGreaterThan(500 * mebibyte)
   spare = 90 * mebibyte
@@ -87,4 +88,38 @@ test('large mail is taken in as far as memory is left for it, small mail always,
   spare = 0
   clock += 100
   expect(room()).toBe(8 * mebibyte)
+})
+
+test('where no memory is left, what nobody needs any more is let go, so that the next large mail is not sent away for it; and not again and again', () => {
+  let [spare, clock, collected] = [2_000 * mebibyte, 0, 0]
+  const room = makeRoomInMemory(
+    () => spare,
+    () => clock,
+    () => {
+      collected++
+      spare = 150 * mebibyte
+    },
+  )
+  room()
+  expect(collected).toBe(0)
+  for (let look = 1; look <= 90; look++) {
+    spare = 40 * mebibyte
+    clock += 100
+    room()
+  }
+  expect(collected).toBe(1)
+  clock += 100
+  expect([room() > 40 * mebibyte, collected]).toEqual([false, 1])
+  clock += 1_000
+  room()
+  clock += 100
+  expect([room() > 40 * mebibyte, collected]).toEqual([true, 2])
+})
+
+test('bytes that nobody holds are given back at once', () => {
+  const before = process.memoryUsage().arrayBuffers
+  const hold = (): number => Buffer.alloc(30 * mebibyte).length
+  hold()
+  makeRoomInMemory(() => 0)()
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(mebibyte)
 })

@@ -2,6 +2,8 @@
 // caches files counts as free, because it gives way. Without Linux, nobody says.
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 
 /** By the kernel's files, which a test lays elsewhere. Infinity where nothing is known. */
 export function spareMemory(root = '/'): number {
@@ -71,7 +73,10 @@ const reserveBytes = 32 * 1024 * 1024
 const timesHeld = 2.5
 /** So much is always taken in: small mail is not refused for what large mail needs. */
 const leastBytes = 8 * 1024 * 1024
+/** About the largest mail: with room for it, nothing has to be done. */
+const largestBytes = 32 * 1024 * 1024
 const rememberedMs = 100
+const collectedAgainMs = 10_000
 
 /**
  * How much large mail may be held at this moment, as it comes; `there` of it has come already, and is in memory. `limits` say how much may be on a machine of that size; this, what the machine has left
@@ -80,15 +85,32 @@ const rememberedMs = 100
 export function makeRoomInMemory(
   spare: () => number = spareMemory,
   now: () => number = () => performance.now(),
+  collect: () => void = collectGarbage,
 ): (there?: number) => number {
   let left = 0
   let readAt = -Infinity
+  let collectedAt = -Infinity
   return (there = 0) => {
     if (now() >= readAt + rememberedMs) {
       left = spare() - reserveBytes
       readAt = now()
+      if (left < largestBytes * timesHeld && readAt >= collectedAt + collectedAgainMs) {
+        collectedAt = readAt
+        collect()
+      }
     }
     return Math.max(leastBytes, (left + there) / timesHeld)
   }
 }
 export const roomInMemory = makeRoomInMemory()
+
+/**
+ * The bytes of large mail that is done with are there until V8 has a reason to look, and that the system has nothing left is none to it: a service that
+ * has little to do would send the next one away for ever. What is found is free a moment later.
+ */
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc')
+  garbageCollector ??= runInNewContext('gc') as () => void
+  garbageCollector()
+}
+let garbageCollector: (() => void) | undefined
