@@ -369,10 +369,7 @@ describe('stop', () => {
   })
 
   test('gives up connections that are only being opened, and whoever waits', async () => {
-    const [peer, pool] = [
-      await peerOf({ greeting: silence }),
-      await poolOf({ stopMs: 60_000, perDestinationMax: 1 }),
-    ]
+    const [peer, pool] = [await peerOf({ greeting: silence }), await poolOf({ stopMs: 60_000, perDestinationMax: 1 })]
     const takes = [pool.take(targetOf(peer, 'clear'), []), pool.take(targetOf(peer, 'clear'), [])]
     await until(() => peer.connections === 1)
     await pool.service.stop()
