@@ -607,6 +607,7 @@ describe('beside another connection of ours to the same place', () => {
 })
 
 test('what a host has said of a mail counts, also where the line for the next one is too long', async () => {
+  standStill() // or the second would have left the line before it comes to its turn
   const asked: Socket[] = []
   const peer = await peerOf({ RCPT: (socket) => void asked.push(socket), EHLO: withoutPipelining })
   dns.zone['long.test'] = { mx: [0, 1].map((at) => ({ preference: at, exchange: `h${at}.long.test` })) }
@@ -621,6 +622,10 @@ test('what a host has said of a mail counts, also where the line for the next on
   void send(transmitter, Object.assign(mail(), { heading: () => void (waits = true) }), { kind: 'mx' })
   await until(() => waits)
   asked[0]?.write('450 4.2.1 busy\r\n')
+  await until(() => asked.length === 2)
+  let isOver = false
+  void first.finally(() => (isOver = true))
+  await until(() => (overAtOnce(pool.lineMs), isOver))
   expect(kind(await first)).toBe('retry rcpt_4xx')
 })
 
