@@ -346,7 +346,7 @@ with smtplib.SMTP('127.0.0.1', int(port)) as client:
 
 describe('what is shared with REST', () => {
   test('SMTP and REST at once on a remainder of 5: exactly 5 are accepted', async () => {
-    const small = await posthorn.workspace({ plan: { hourly: 5 } })
+    const small = await posthorn.workspace({ plan: { daily: 5 } })
     const own = await makeSmtpLogin(posthorn, small)
     const pool = submitterOf(posthorn, own, { pool: true, maxConnections: 5 })
     const overSmtp = Array.from({ length: 10 }, (_, at) =>
@@ -354,7 +354,7 @@ describe('what is shared with REST', () => {
         .sendMail({ from: small.address, to: `quota@receiver.test`, subject: `${at}`, text: 'x' })
         .then(() => 250)
         .catch((error: { responseCode: number; response: string }) => {
-          expect(error.response).toMatch(/^452 4\.7\.1 hourly_limit_reached: .*\(hour \d of 5 left, reset in \d+ s\)$/)
+          expect(error.response).toMatch(/^452 4\.7\.1 daily_limit_reached: .*\(day \d of 5 left, reset in \d+ s\)$/)
           return error.responseCode
         }),
     )
@@ -377,7 +377,7 @@ describe('what is shared with REST', () => {
     expect(new Set(refused.map(({ source, code }) => `${source} ${code}`))).toEqual(
       new Set(
         answers.flatMap((answer) =>
-          answer === 452 ? ['smtp hourly_limit_reached'] : answer === 429 ? ['rest hourly_limit_reached'] : [],
+          answer === 452 ? ['smtp daily_limit_reached'] : answer === 429 ? ['rest daily_limit_reached'] : [],
         ),
       ),
     )
