@@ -138,6 +138,24 @@ describe('a report of a feed', () => {
     expect(await unmatched()).toHaveLength(2)
   })
 
+  test('waits for its second look behind nobody’s whose record somebody holds', async () => {
+    for (const name of ['R-held', 'R-free'])
+      await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(byId(name))])
+    const [held, free] = [await relayed('installation', 'R-held'), await relayed('installation', 'R-free')]
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query('select from messages where id = $1 for update', [held])
+    await feedback.matchLate()
+    expect([await types(held), await types(free)].map((all) => all.includes('message.hard_bounced'))).toEqual([
+      false,
+      true,
+    ])
+    await holder.query('rollback')
+    await feedback.matchLate()
+    expect(await types(held)).toContain('message.hard_bounced')
+    expect(await unmatched()).toEqual([])
+  })
+
   test('waits for its second look behind nobody’s that find no message for good', async () => {
     await relayed(sender.workspaceId, 'R-both')
     await relayed(sender.workspaceId, 'R-both')

@@ -49,7 +49,10 @@ const holder = sql(
        having count(*) = 1) w on true
     where s.token_hash = $1 and s.expires_at > app_now() and s.seen_at > app_now() - $2 * interval '1 millisecond'`,
 )
-const seen = sql('note-session', 'update sessions set seen_at = app_now() where id = $1')
+const seen = sql(
+  'note-session',
+  'update sessions set seen_at = app_now() where id = (select id from sessions where id = $1 for update skip locked)',
+)
 const ofUser = sql(
   'list-sessions',
   `select id, created_at, seen_at, expires_at, address, agent from sessions

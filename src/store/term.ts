@@ -42,9 +42,10 @@ export const standingColumns = (row: string): string =>
 
 type Table = 'api_keys' | 'smtp_credentials'
 
-/** At most once a minute for each, however many nodes say so. $1: workspace, $2: id. */
+/** At most once a minute for each, however many nodes say so; not while somebody has the row locked: nobody is to wait for that. $1: workspace, $2: id. */
 export const noteUseIn = (table: Table): string =>
-  `update ${table} x set last_used_at = app_now() where workspace_id = $1 and id = $2 and ${isUnseen('x')}`
+  `update ${table} set last_used_at = app_now() where workspace_id = $1 and id = (
+     select x.id from ${table} x where x.workspace_id = $1 and x.id = $2 and ${isUnseen('x')} for update skip locked)`
 
 /** Of $2 or more in the workspace $1, those that have ended make room for one: those that ended first. */
 export const makeRoomIn = (table: Table): string =>

@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
-import type { Db } from '../store/database.ts'
+import { openDatabase, type Db } from '../store/database.ts'
 import { listen } from '../store/listen.ts'
 import {
   createCredentialFor,
@@ -16,7 +16,7 @@ import {
   setWorkspace,
   type By,
 } from './workspace.ts'
-import { by, database, db, shop, tools, vault } from './workspace.test-kit.ts'
+import { by, database, db, other, shop, tools, vault } from './workspace.test-kit.ts'
 
 describe('keys', () => {
   const authenticator = () => makeAuthenticator({ db, log: silentLog, publicUrl: 'http://localhost:3000' })
@@ -67,6 +67,28 @@ describe('keys', () => {
     expect((await revokeKeyFor(tools, by(await whoseKey(db, made.id)), made.id)).revokedAt).toBeInstanceOf(Date)
     await ears.stop()
     await expect(whoseKey(db, shop.id)).rejects.toThrow('There is no key')
+  })
+
+  // Whoever uses it once a second took a connection each time, for as long as a statement may take, until nobody's key could be looked up.
+  test("a key whose row somebody holds is taken as it is, and takes nobody else's connection", async () => {
+    const pool = openDatabase(database.connection, {
+      name: 'test',
+      connectionsMax: 2,
+      answerMs: 30_000,
+      waitMs: 3_000,
+    })
+    const { authenticate, forget } = makeAuthenticator({ db: pool, log: silentLog, publicUrl: 'http://localhost:3000' })
+    const held = await createKey(db, shop.id, { name: 'held', scopes: ['mail.send'] })
+    const free = await createKey(db, other.id, { name: 'free', scopes: ['mail.send'] })
+    await db.transaction(async (tx) => {
+      await tx.run('select from api_keys where id = $1 for update', [held.id])
+      for (let asked = 1; asked <= 5; asked++) {
+        expect(await authenticate(held.key)).toMatchObject({ keyId: held.id })
+        forget()
+      }
+      expect(await authenticate(free.key)).toMatchObject({ keyId: free.id })
+    })
+    await pool.close()
   })
 
   // The answer was that of a database that is away: the key seemed to live.
