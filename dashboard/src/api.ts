@@ -1,5 +1,5 @@
 // The HTTP API, as the dashboard asks it: the person's session is a cookie, the workspace a header, and a no is an error with the service's own words.
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient, type UseQueryOptions } from '@tanstack/react-query'
 import { useCallback, useEffect, useState } from 'react'
 import { hearClock } from './clock.ts'
 
@@ -115,6 +115,13 @@ export function withQuery(path: string, query: Readonly<Record<string, string | 
   const text = new URLSearchParams(entries.map(([name, value]) => [name, String(value)])).toString()
   return text === '' ? path : `${path}?${text}`
 }
+
+/** What stands there. The first word of the key is the one that changes name, for reading it again. */
+export const useRead = <Answer>(
+  queryKey: readonly unknown[],
+  path: string,
+  more: Omit<UseQueryOptions<Answer>, 'queryKey' | 'queryFn'> = {},
+) => useQuery<Answer>({ queryKey, queryFn: ({ signal }) => get<Answer>(path, signal), ...more })
 
 /**
  * A change, after which what it may have changed is read again. Its answer is there as soon as it has come: it may hold a secret that is shown this

@@ -10,6 +10,7 @@ import {
   stringifySearchWith,
 } from '@tanstack/react-router'
 import { Compass } from 'lucide-react'
+import type { ReactNode } from 'react'
 import { ApiError, UnreachableError } from './api.ts'
 import { client } from './client.ts'
 import {
@@ -73,21 +74,14 @@ const signIn = createRoute({
   component: lazyRouteComponent(() => import('./pages/sign-in.tsx'), 'SignIn'),
 })
 
-const forgotPassword = createRoute({
-  getParentRoute: () => root,
-  path: '/forgot-password',
-  component: lazyRouteComponent(() => import('./pages/password-reset.tsx'), 'ForgotPassword'),
-})
-const resetPassword = createRoute({
-  getParentRoute: () => root,
-  path: '/reset-password',
-  component: lazyRouteComponent(() => import('./pages/password-reset.tsx'), 'ResetPassword'),
-})
-const invitation = createRoute({
-  getParentRoute: () => root,
-  path: '/accept-invitation',
-  component: lazyRouteComponent(() => import('./pages/invitation.tsx'), 'InvitationPage'),
-})
+type Load<Name extends string> = () => Promise<Readonly<Record<Name, () => ReactNode>>>
+const lazily = <Name extends string>(load: Load<Name>, name: Name) =>
+  lazyRouteComponent<Record<string, () => ReactNode>, string>(load, name)
+/** Pages that have no more to say than their address. */
+const page = <const Path extends string, Name extends string>(path: Path, name: Name, load: Load<Name>) =>
+  createRoute({ getParentRoute: () => inside, path, component: lazily(load, name) })
+const outside = <const Path extends string, Name extends string>(path: Path, name: Name, load: Load<Name>) =>
+  createRoute({ getParentRoute: () => root, path, component: lazily(load, name) })
 
 const overview = createRoute({
   getParentRoute: () => inside,
@@ -100,11 +94,6 @@ const messages = createRoute({
   path: '/messages',
   validateSearch: readFilter,
   component: lazyRouteComponent(() => import('./pages/messages.tsx'), 'Messages'),
-})
-const message = createRoute({
-  getParentRoute: () => inside,
-  path: '/messages/$messageId',
-  component: lazyRouteComponent(() => import('./pages/message.tsx'), 'MessagePage'),
 })
 const refused = createRoute({
   getParentRoute: () => inside,
@@ -124,61 +113,11 @@ const sandbox = createRoute({
   validateSearch: readSandboxFilter,
   component: lazyRouteComponent(() => import('./pages/sandbox.tsx'), 'Sandbox'),
 })
-const sandboxMail = createRoute({
-  getParentRoute: () => inside,
-  path: '/sandbox/$mailId',
-  component: lazyRouteComponent(() => import('./pages/sandbox.tsx'), 'SandboxMailPage'),
-})
-const domains = createRoute({
-  getParentRoute: () => inside,
-  path: '/domains',
-  component: lazyRouteComponent(() => import('./pages/domains.tsx'), 'Domains'),
-})
-const domain = createRoute({
-  getParentRoute: () => inside,
-  path: '/domains/$domainId',
-  component: lazyRouteComponent(() => import('./pages/domain.tsx'), 'DomainPage'),
-})
-const mailboxes = createRoute({
-  getParentRoute: () => inside,
-  path: '/mailboxes',
-  component: lazyRouteComponent(() => import('./pages/mailboxes.tsx'), 'Mailboxes'),
-})
-const settings = createRoute({
-  getParentRoute: () => inside,
-  path: '/settings',
-  component: lazyRouteComponent(() => import('./pages/settings.tsx'), 'Settings'),
-})
 const webhook = createRoute({
   getParentRoute: () => inside,
   path: '/webhook',
   validateSearch: readWebhookFilter,
   component: lazyRouteComponent(() => import('./pages/webhook.tsx'), 'WebhookPage'),
-})
-const workspace = createRoute({
-  getParentRoute: () => inside,
-  path: '/workspace',
-  component: lazyRouteComponent(() => import('./pages/workspace.tsx'), 'WorkspacePage'),
-})
-const upgrade = createRoute({
-  getParentRoute: () => inside,
-  path: '/upgrade',
-  component: lazyRouteComponent(() => import('./pages/upgrade.tsx'), 'UpgradePage'),
-})
-const members = createRoute({
-  getParentRoute: () => inside,
-  path: '/members',
-  component: lazyRouteComponent(() => import('./pages/members.tsx'), 'Members'),
-})
-const audit = createRoute({
-  getParentRoute: () => inside,
-  path: '/audit',
-  component: lazyRouteComponent(() => import('./pages/audit.tsx'), 'Audit'),
-})
-const account = createRoute({
-  getParentRoute: () => inside,
-  path: '/account',
-  component: lazyRouteComponent(() => import('./pages/account.tsx'), 'AccountPage'),
 })
 const operatorWorkspaces = createRoute({
   getParentRoute: () => inside,
@@ -186,56 +125,36 @@ const operatorWorkspaces = createRoute({
   validateSearch: readWorkspaceFilter,
   component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorWorkspaces'),
 })
-const operatorPlans = createRoute({
-  getParentRoute: () => inside,
-  path: '/operator/plans',
-  component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorPlans'),
-})
-const operatorQueue = createRoute({
-  getParentRoute: () => inside,
-  path: '/operator/queue',
-  component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorQueue'),
-})
-const operatorFeedback = createRoute({
-  getParentRoute: () => inside,
-  path: '/operator/feedback',
-  component: lazyRouteComponent(() => import('./pages/feedback.tsx'), 'OperatorFeedback'),
-})
-const operatorHealth = createRoute({
-  getParentRoute: () => inside,
-  path: '/operator/health',
-  component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorHealth'),
-})
 
 export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
-    forgotPassword,
-    resetPassword,
-    invitation,
+    outside('/forgot-password', 'ForgotPassword', () => import('./pages/password-reset.tsx')),
+    outside('/reset-password', 'ResetPassword', () => import('./pages/password-reset.tsx')),
+    outside('/accept-invitation', 'InvitationPage', () => import('./pages/invitation.tsx')),
     inside.addChildren([
       overview,
       messages,
-      message,
+      page('/messages/$messageId', 'MessagePage', () => import('./pages/message.tsx')),
       refused,
       suppressions,
       sandbox,
-      sandboxMail,
-      domains,
-      domain,
-      mailboxes,
-      settings,
+      page('/sandbox/$mailId', 'SandboxMailPage', () => import('./pages/sandbox.tsx')),
+      page('/domains', 'Domains', () => import('./pages/domains.tsx')),
+      page('/domains/$domainId', 'DomainPage', () => import('./pages/domain.tsx')),
+      page('/mailboxes', 'Mailboxes', () => import('./pages/mailboxes.tsx')),
+      page('/settings', 'Settings', () => import('./pages/settings.tsx')),
       webhook,
-      workspace,
-      upgrade,
-      members,
-      audit,
-      account,
+      page('/workspace', 'WorkspacePage', () => import('./pages/workspace.tsx')),
+      page('/upgrade', 'UpgradePage', () => import('./pages/upgrade.tsx')),
+      page('/members', 'Members', () => import('./pages/members.tsx')),
+      page('/audit', 'Audit', () => import('./pages/audit.tsx')),
+      page('/account', 'AccountPage', () => import('./pages/account.tsx')),
       operatorWorkspaces,
-      operatorPlans,
-      operatorQueue,
-      operatorFeedback,
-      operatorHealth,
+      page('/operator/plans', 'OperatorPlans', () => import('./pages/operator.tsx')),
+      page('/operator/queue', 'OperatorQueue', () => import('./pages/operator.tsx')),
+      page('/operator/feedback', 'OperatorFeedback', () => import('./pages/feedback.tsx')),
+      page('/operator/health', 'OperatorHealth', () => import('./pages/operator.tsx')),
     ]),
   ]),
   // Words stay words: a link that somebody writes by hand says `?text=4711`, without quotes.

@@ -1,11 +1,9 @@
 // From which mailbox a program can send now: an active one, on a domain that was verified. Where there is none, what is missing.
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { get } from './api.ts'
+import { useRead } from './api.ts'
 import type { Domain, ListOf, Mailbox } from './shapes.ts'
 
-export const useDomains = () =>
-  useQuery({ queryKey: ['domains'], queryFn: ({ signal }) => get<ListOf<Domain>>('/api/v1/domains', signal) })
+export const useDomains = () => useRead<ListOf<Domain>>(['domains'], '/api/v1/domains')
 
 export const maySend = ({ status }: Domain): boolean => status === 'verified' || status === 'degraded'
 
@@ -17,10 +15,7 @@ export interface Sender {
 
 /** Undefined until it is known. */
 export function useSender(): Sender | undefined {
-  const mailboxes = useQuery({
-    queryKey: ['mailboxes'],
-    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
-  })
+  const mailboxes = useRead<ListOf<Mailbox>>(['mailboxes'], '/api/v1/mailboxes')
   const domains = useDomains()
   if (mailboxes.data === undefined || domains.data === undefined) return undefined
   const active = mailboxes.data.items.filter(({ status }) => status === 'active')

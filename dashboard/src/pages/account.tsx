@@ -1,9 +1,9 @@
 // A person's own things: name, password, second factor, passkeys, sessions.
-import { useQuery, type UseMutationResult } from '@tanstack/react-query'
+import type { UseMutationResult } from '@tanstack/react-query'
 import { KeyRound, ShieldCheck } from 'lucide-react'
 import { QRCodeSVG } from 'qrcode.react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, useChange, useForgetting, useRead } from '../api.ts'
 import { browserIn } from '../browser.ts'
 import { makePasskey, passkeysArePossible } from '../passkeys.ts'
 import { useLooking } from '../session.tsx'
@@ -285,10 +285,7 @@ function Passkeys() {
 }
 
 function Sessions() {
-  const query = useQuery({
-    queryKey: ['sessions'],
-    queryFn: ({ signal }) => get<ListOf<SessionInfo>>('/api/v1/account/sessions', signal),
-  })
+  const query = useRead<ListOf<SessionInfo>>(['sessions'], '/api/v1/account/sessions')
   const end = useChange((id: string) => ask('DELETE', `/api/v1/account/sessions/${id}`), ['sessions'])
   return (
     <Card title="Sessions" about="Where you are signed in." flush>

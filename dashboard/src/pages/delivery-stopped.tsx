@@ -1,8 +1,7 @@
 // That nobody's mail goes out: for everybody, that nothing is lost; for those who run the installation, why, and what to do.
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { OctagonPause } from 'lucide-react'
-import { get } from '../api.ts'
+import { useRead } from '../api.ts'
 import { useLooking } from '../session.tsx'
 import type { Health, Queue, Usage } from '../shapes.ts'
 import { Notice } from '../ui/notice.tsx'
@@ -27,10 +26,8 @@ export function Stops({ stops }: Pick<Queue, 'stops'>) {
 export function DeliveryStopped({ usage }: { readonly usage: Usage | undefined }) {
   const { session } = useLooking()
   const since = usage?.deliveryStoppedSince
-  const health = useQuery({
-    queryKey: ['health'],
+  const health = useRead<Health>(['health'], '/api/v1/operator/health', {
     enabled: session.operator && since !== undefined,
-    queryFn: ({ signal }) => get<Health>('/api/v1/operator/health', signal),
     refetchInterval: 10_000,
   })
   if (since === undefined) return null

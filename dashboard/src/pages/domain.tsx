@@ -1,9 +1,8 @@
 // One domain: the records to set, what was seen of each and what to do, and a new DKIM key.
-import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { Info, RotateCw, TriangleAlert } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, useChange, useRead } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { Domain } from '../shapes.ts'
 import { DomainBadge, StateBadge } from '../ui/badge.tsx'
@@ -30,11 +29,7 @@ const purposes = {
 export function DomainPage() {
   const { domainId } = useParams({ from: '/inside/domains/$domainId' })
   const path = `/api/v1/domains/${domainId}`
-  const query = useQuery({
-    queryKey: ['domains', domainId],
-    queryFn: ({ signal }) => get<Domain>(path, signal),
-    refetchInterval: 15_000,
-  })
+  const query = useRead<Domain>(['domains', domainId], path, { refetchInterval: 15_000 })
   const mayWrite = useMay('domains.write')
   const navigate = useNavigate()
   const [asking, setAsking] = useState<'remove' | 'rotate' | 'rotate_ed25519' | 'end_ed25519'>()

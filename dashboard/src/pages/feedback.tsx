@@ -1,8 +1,7 @@
 // For operators: reports, or things like them, that changed no message, and why.
-import { useQuery } from '@tanstack/react-query'
 import { MailQuestionMark } from 'lucide-react'
 import { useState } from 'react'
-import { get } from '../api.ts'
+import { useRead } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import type { UnmatchedFeedback, UnmatchedFeedbackDetail } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
@@ -61,10 +60,7 @@ export function OperatorFeedback() {
 }
 
 function Detail({ id, done }: { readonly id: string; readonly done: () => void }) {
-  const query = useQuery({
-    queryKey: ['unmatched', id],
-    queryFn: ({ signal }) => get<UnmatchedFeedbackDetail>(`/api/v1/operator/feedback/${id}`, signal),
-  })
+  const query = useRead<UnmatchedFeedbackDetail>(['unmatched', id], `/api/v1/operator/feedback/${id}`)
   const text = 'max-h-64 overflow-auto rounded-lg bg-sunken p-3 font-mono text-xs break-words whitespace-pre-wrap'
   return (
     <Dialog title="Unmatched feedback" open onOpenChange={done}>

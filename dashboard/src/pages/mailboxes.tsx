@@ -1,9 +1,8 @@
 // The addresses to send from.
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { AtSign } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, useChange, useForgetting, useRead } from '../api.ts'
 import { maySend, useDomains } from '../sender.tsx'
 import { useMay } from '../session.tsx'
 import type { ListOf, Mailbox } from '../shapes.ts'
@@ -18,10 +17,7 @@ import { Table } from '../ui/table.tsx'
 import { UnicodeName } from '../ui/unicode-name.tsx'
 
 export function Mailboxes() {
-  const query = useQuery({
-    queryKey: ['mailboxes'],
-    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
-  })
+  const query = useRead<ListOf<Mailbox>>(['mailboxes'], '/api/v1/mailboxes')
   const domains = useDomains()
   const [adding, setAdding] = useState(false)
   const [disabling, setDisabling] = useState<Mailbox>()

@@ -1,8 +1,7 @@
 // Who works in this workspace, and as what.
-import { useQuery } from '@tanstack/react-query'
 import { MailX, ShieldCheck } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, useChange, useForgetting, useRead } from '../api.ts'
 import { useLooking, useMay } from '../session.tsx'
 import type { ApiKey, Invitations, ListOf, Member, SmtpCredentials } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
@@ -27,14 +26,8 @@ const meanings =
 const roleNamed = (role: string | undefined) => roles.find(([value]) => value === role)?.[1] ?? ''
 
 export function Members() {
-  const query = useQuery({
-    queryKey: ['members'],
-    queryFn: ({ signal }) => get<ListOf<Member>>('/api/v1/members', signal),
-  })
-  const invitations = useQuery({
-    queryKey: ['invitations'],
-    queryFn: ({ signal }) => get<Invitations>('/api/v1/invitations', signal),
-  })
+  const query = useRead<ListOf<Member>>(['members'], '/api/v1/members')
+  const invitations = useRead<Invitations>(['invitations'], '/api/v1/invitations')
   const mail = invitations.data?.mail
   const { session, workspace } = useLooking()
   const isOwner = workspace?.role === 'owner'
@@ -280,14 +273,8 @@ function NoMail({ mail: { goes, workspaceId } }: { readonly mail: Invitations['m
 
 /** Keys and logins belong to the workspace: whoever has read one still sends with it. */
 function WhatStays({ userId }: { readonly userId: string }) {
-  const keys = useQuery({
-    queryKey: ['keys'],
-    queryFn: ({ signal }) => get<ListOf<ApiKey>>('/api/v1/keys', signal),
-    enabled: useMay('keys.read'),
-  })
-  const logins = useQuery({
-    queryKey: ['smtp-credentials'],
-    queryFn: ({ signal }) => get<SmtpCredentials>('/api/v1/smtp-credentials', signal),
+  const keys = useRead<ListOf<ApiKey>>(['keys'], '/api/v1/keys', { enabled: useMay('keys.read') })
+  const logins = useRead<SmtpCredentials>(['smtp-credentials'], '/api/v1/smtp-credentials', {
     enabled: useMay('smtp-credentials.read'),
   })
   const theirs = [...(keys.data?.items ?? []), ...(logins.data?.items ?? [])].filter(

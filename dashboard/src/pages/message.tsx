@@ -1,9 +1,8 @@
 // One message: what it was, where it stands, and its whole story.
-import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { CircleHelp, CircleX } from 'lucide-react'
 import { Fragment, useState } from 'react'
-import { ApiError, ask, get, useChange } from '../api.ts'
+import { ApiError, ask, useChange, useRead } from '../api.ts'
 import { serviceNow } from '../clock.ts'
 import { useIntervalOf } from '../live.ts'
 import { useMay } from '../session.tsx'
@@ -42,9 +41,7 @@ function postPauseMs(timeline: MessageTimeline | undefined): number {
 export function MessagePage() {
   const { messageId } = useParams({ from: '/inside/messages/$messageId' })
   const interval = useIntervalOf('message')
-  const query = useQuery({
-    queryKey: ['message', messageId],
-    queryFn: ({ signal }) => get<MessageTimeline>(`/api/v1/messages/${messageId}/timeline`, signal),
+  const query = useRead<MessageTimeline>(['message', messageId], `/api/v1/messages/${messageId}/timeline`, {
     // The stream tells of messages alone; posts to webhooks are looked for when they are due.
     refetchInterval: ({ state }) =>
       !isMissing(state.error) && Math.min(postPauseMs(state.data), interval(isOpen(state.data) ? 1_000 : 15_000)),

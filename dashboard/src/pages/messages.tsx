@@ -1,8 +1,7 @@
 // All messages, the newest first, and ways to find one.
-import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Mail, Search } from 'lucide-react'
-import { get } from '../api.ts'
+import { useRead } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { isInstant, midnight, narrowed, readFilter, type MessageFilter } from '../filters.ts'
 import { SearchLine, useSought } from '../search.tsx'
@@ -94,10 +93,7 @@ function Range({ from = '', to = '' }: MessageFilter) {
 }
 
 function MailboxChoice({ chosen, choose }: { readonly chosen: string; readonly choose: (id: string) => void }) {
-  const { data } = useQuery({
-    queryKey: ['mailboxes'],
-    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
-  })
+  const { data } = useRead<ListOf<Mailbox>>(['mailboxes'], '/api/v1/mailboxes')
   const known = (data?.items ?? []).map(({ id, address }) => [id, address] as const)
   // One that was removed is in no list, and its messages are still there.
   const removed =

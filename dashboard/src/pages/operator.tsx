@@ -1,9 +1,8 @@
 // For those who run the installation: workspaces, plans, the queue, health.
-import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { Activity, Building2, OctagonPause } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, useChange, useRead } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { useTyped } from '../search.tsx'
 import { narrowed, readWorkspaceFilter, type WorkspaceFilter } from '../filters.ts'
@@ -22,8 +21,7 @@ import { AuditTable } from './audit.tsx'
 import { Stops } from './delivery-stopped.tsx'
 import { bytes } from '../ui/size.ts'
 
-const usePlans = () =>
-  useQuery({ queryKey: ['plans'], queryFn: ({ signal }) => get<ListOf<Plan>>('/api/v1/operator/plans', signal) })
+const usePlans = () => useRead<ListOf<Plan>>(['plans'], '/api/v1/operator/plans')
 
 export function OperatorWorkspaces() {
   const filter = readWorkspaceFilter(useSearch({ from: '/inside/operator/workspaces' }))
@@ -340,11 +338,7 @@ function PlanDialog({ plan, done }: { readonly plan?: Plan; readonly done: () =>
 }
 
 export function OperatorQueue() {
-  const query = useQuery({
-    queryKey: ['queue'],
-    queryFn: ({ signal }) => get<Queue>('/api/v1/operator/queue', signal),
-    refetchInterval: 4_000,
-  })
+  const query = useRead<Queue>(['queue'], '/api/v1/operator/queue', { refetchInterval: 4_000 })
   return (
     <Page title="Queue" about="What is not final yet, by workspace and destination.">
       <Answered query={query}>
@@ -411,11 +405,7 @@ function Stopped({ stops }: Pick<Queue, 'stops'>) {
 }
 
 export function OperatorHealth() {
-  const query = useQuery({
-    queryKey: ['health'],
-    queryFn: ({ signal }) => get<Health>('/api/v1/operator/health', signal),
-    refetchInterval: 10_000,
-  })
+  const query = useRead<Health>(['health'], '/api/v1/operator/health', { refetchInterval: 10_000 })
   return (
     <Page title="Health" about="The installation itself.">
       {query.data !== undefined && <Stopped stops={query.data.stops} />}
@@ -444,11 +434,7 @@ export function OperatorHealth() {
 
 /** The same looks as `posthorn doctor`; some of them ask the network, so they take a while. */
 function Doctor() {
-  const query = useQuery({
-    queryKey: ['doctor'],
-    queryFn: ({ signal }) => get<Examination>('/api/v1/operator/doctor', signal),
-    staleTime: 30_000,
-  })
+  const query = useRead<Examination>(['doctor'], '/api/v1/operator/doctor', { staleTime: 30_000 })
   return (
     <Card
       title="What it needs"

@@ -1,8 +1,7 @@
 // How it goes: what was accepted and what became of it, how fast, and how much of the plan is used. For somebody new: how to send the first.
-import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import { get, withQuery } from '../api.ts'
+import { useRead, withQuery } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
 import { useSender } from '../sender.tsx'
 import { useMay } from '../session.tsx'
@@ -29,21 +28,13 @@ export function Overview() {
   const choose = (chosen: Span) =>
     void navigate({ to: '/', search: chosen === '30 days' ? { span: 'days' } : {}, resetScroll: false })
   const interval = useIntervalOf('messages')
-  const latest = useQuery({
-    queryKey: ['messages', 'latest'],
-    queryFn: ({ signal }) => get<PageOf<MessageListItem>>('/api/v1/messages?limit=6', signal),
+  const latest = useRead<PageOf<MessageListItem>>(['messages', 'latest'], '/api/v1/messages?limit=6', {
     refetchInterval: interval(3_000),
   })
-  const series = useQuery({
-    queryKey: ['series', span],
-    queryFn: ({ signal }) => get<UsageSeries>(withQuery('/api/v1/usage/series', { step: spans[span] }), signal),
+  const series = useRead<UsageSeries>(['series', span], withQuery('/api/v1/usage/series', { step: spans[span] }), {
     refetchInterval: interval(5_000),
   })
-  const usage = useQuery({
-    queryKey: ['usage'],
-    queryFn: ({ signal }) => get<Usage>('/api/v1/usage', signal),
-    refetchInterval: interval(5_000),
-  })
+  const usage = useRead<Usage>(['usage'], '/api/v1/usage', { refetchInterval: interval(5_000) })
   const sender = useSender()
   const endpoint = useEndpoint(useMay('webhooks.read'))
   // The new key is shown once: the first message does not take it away.

@@ -1,9 +1,8 @@
 // The mail itself: its text, the HTML as a reader would show it, and its files. HTML is looked at in a frame that may do nothing, from an address
 // with a policy of its own: no script, no form, nothing loaded from anywhere.
-import { useQuery } from '@tanstack/react-query'
 import { Paperclip } from 'lucide-react'
 import { useState } from 'react'
-import { get, withQuery } from '../api.ts'
+import { useRead, withQuery } from '../api.ts'
 import { useWorkspace } from '../session.tsx'
 import type { MessageContent } from '../shapes.ts'
 import { Card } from '../ui/page.tsx'
@@ -12,9 +11,7 @@ import { Tabs } from '../ui/tabs.tsx'
 import { bytes } from '../ui/size.ts'
 
 export function Preview({ id }: { readonly id: string }) {
-  const query = useQuery({
-    queryKey: ['content', id],
-    queryFn: ({ signal }) => get<MessageContent>(`/api/v1/messages/${id}/content`, signal),
+  const query = useRead<MessageContent>(['content', id], `/api/v1/messages/${id}/content`, {
     // It never changes while it is there.
     staleTime: Infinity,
   })

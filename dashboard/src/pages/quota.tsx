@@ -1,8 +1,7 @@
 // What the workspace may send, and how much of it it has.
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Gauge } from 'lucide-react'
-import { get, withQuery } from '../api.ts'
+import { useRead, withQuery } from '../api.ts'
 import { serviceNow } from '../clock.ts'
 import { useMay } from '../session.tsx'
 import type { PageOf, RefusedSubmission, Usage } from '../shapes.ts'
@@ -118,16 +117,11 @@ const countedMost = 200
 function RefusedToday({ name }: { readonly name: Window['window'] }) {
   const code = codes[name]
   const from = `${new Date(serviceNow()).toISOString().slice(0, 10)}T00:00:00.000Z`
-  const { data } = useQuery({
-    queryKey: ['refused-today', code, from],
-    enabled: useMay('mail.read'),
-    queryFn: ({ signal }) =>
-      get<PageOf<RefusedSubmission>>(
-        withQuery('/api/v1/refused-submissions', { code, from, limit: countedMost }),
-        signal,
-      ),
-    refetchInterval: 30_000,
-  })
+  const { data } = useRead<PageOf<RefusedSubmission>>(
+    ['refused-today', code, from],
+    withQuery('/api/v1/refused-submissions', { code, from, limit: countedMost }),
+    { enabled: useMay('mail.read'), refetchInterval: 30_000 },
+  )
   if (data === undefined) return null
   const { items, next } = data
   return (

@@ -1,9 +1,8 @@
 // What never became a message, and why: the same codes and sentences that the sender was told.
-import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { CircleSlash, Search } from 'lucide-react'
 import { useMemo } from 'react'
-import { get } from '../api.ts'
+import { useRead } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { midnight, narrowed, readRefusedFilter, type RefusedFilter } from '../filters.ts'
 import { useMay } from '../session.tsx'
@@ -59,15 +58,9 @@ const asked = ({ from, to, ...filter }: RefusedFilter): Readonly<Record<string, 
 type CallerNames = ReadonlyMap<string, { readonly name: string; readonly shown: string }>
 
 function useCallerNames(): CallerNames {
-  const keys = useQuery({
-    queryKey: ['keys'],
-    enabled: useMay('keys.read'),
-    queryFn: ({ signal }) => get<ListOf<ApiKey>>('/api/v1/keys', signal),
-  })
-  const logins = useQuery({
-    queryKey: ['smtp-credentials'],
+  const keys = useRead<ListOf<ApiKey>>(['keys'], '/api/v1/keys', { enabled: useMay('keys.read') })
+  const logins = useRead<SmtpCredentials>(['smtp-credentials'], '/api/v1/smtp-credentials', {
     enabled: useMay('smtp-credentials.read'),
-    queryFn: ({ signal }) => get<SmtpCredentials>('/api/v1/smtp-credentials', signal),
   })
   return useMemo(
     () =>

@@ -1,9 +1,8 @@
 // What the sandbox received: the mail as its recipient would see it.
-import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { Download, FlaskConical, Search } from 'lucide-react'
 import { useState } from 'react'
-import { get, withQuery } from '../api.ts'
+import { useRead, withQuery } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { readSandboxFilter, type SandboxFilter } from '../filters.ts'
 import { SearchLine, useSought } from '../search.tsx'
@@ -111,10 +110,7 @@ const columns: readonly Column<SandboxMail>[] = [
 export function SandboxMailPage() {
   const { mailId } = useParams({ from: '/inside/sandbox/$mailId' })
   const { workspaceId } = useWorkspace()
-  const query = useQuery({
-    queryKey: ['sandbox', mailId],
-    queryFn: ({ signal }) => get<SandboxMailParsed>(`/api/v1/sandbox/${mailId}`, signal),
-  })
+  const query = useRead<SandboxMailParsed>(['sandbox', mailId], `/api/v1/sandbox/${mailId}`)
   return (
     <Page
       title={query.data === undefined ? 'Mail' : titleOf(query.data.subject)}

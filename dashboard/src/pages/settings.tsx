@@ -1,8 +1,7 @@
 // How programs get in: API keys, SMTP, and the lines to paste.
-import { useQuery } from '@tanstack/react-query'
 import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, useChange, useForgetting, useRead } from '../api.ts'
 import { midnight } from '../filters.ts'
 import { NoSender, useSender } from '../sender.tsx'
 import { useLooking, useMay } from '../session.tsx'
@@ -39,7 +38,7 @@ export function Settings() {
 }
 
 function Keys() {
-  const query = useQuery({ queryKey: ['keys'], queryFn: ({ signal }) => get<ListOf<ApiKey>>('/api/v1/keys', signal) })
+  const query = useRead<ListOf<ApiKey>>(['keys'], '/api/v1/keys')
   const [making, setMaking] = useState(false)
   const mayWrite = useMay('keys.write')
   const revoking = useRevoking<ApiKey>('keys', 'Programs that use it are refused within a second.')

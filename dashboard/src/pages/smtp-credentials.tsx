@@ -1,8 +1,7 @@
 // Logins for programs that speak SMTP: where to, and the lines to paste.
-import { useQuery } from '@tanstack/react-query'
 import { Server } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, useChange, useForgetting, useRead } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
@@ -16,10 +15,7 @@ import { Revocables, useRevoking } from './revocable.tsx'
 import { SmtpSnippets } from './smtp-snippets.tsx'
 
 export function SmtpCredentials({ sender }: { readonly sender?: string }) {
-  const query = useQuery({
-    queryKey: ['smtp-credentials'],
-    queryFn: ({ signal }) => get<Credentials>('/api/v1/smtp-credentials', signal),
-  })
+  const query = useRead<Credentials>(['smtp-credentials'], '/api/v1/smtp-credentials')
   const [making, setMaking] = useState(false)
   const mayWrite = useMay('smtp-credentials.write')
   const revoking = useRevoking<SmtpCredential>(

@@ -1,8 +1,7 @@
 // Whether mail to an address would be refused now: the answer to "why do they get nothing?", wherever somebody looks for their mail.
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Ban } from 'lucide-react'
-import { get, withQuery } from '../api.ts'
+import { useRead, withQuery } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { PageOf, Suppression } from '../shapes.ts'
 import { Notice } from '../ui/notice.tsx'
@@ -16,12 +15,11 @@ const because = {
 
 /** Nothing where it is not. Of all that begin so, the address itself is the first. */
 export function SuppressedNow({ recipient, messageId }: { readonly recipient: string; readonly messageId?: string }) {
-  const { data } = useQuery({
-    queryKey: ['suppressions', 'of', recipient],
-    enabled: useMay('suppressions.read'),
-    queryFn: ({ signal }) =>
-      get<PageOf<Suppression>>(withQuery('/api/v1/suppressions', { prefix: recipient, limit: 1 }), signal),
-  })
+  const { data } = useRead<PageOf<Suppression>>(
+    ['suppressions', 'of', recipient],
+    withQuery('/api/v1/suppressions', { prefix: recipient, limit: 1 }),
+    { enabled: useMay('suppressions.read') },
+  )
   const found = data?.items[0]
   if (found === undefined || found.recipient.toLowerCase() !== recipient.toLowerCase()) return null
   return (

@@ -1,7 +1,6 @@
 // Where the shipped plans' `upgradeUrl` leads: plans are given by whoever runs the installation, so this says whom to ask, and for what.
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { get } from '../api.ts'
+import { useRead } from '../api.ts'
 import { useLooking, useWorkspace } from '../session.tsx'
 import type { Usage } from '../shapes.ts'
 import { Id } from '../ui/copy.tsx'
@@ -12,7 +11,7 @@ import { Quota } from './quota.tsx'
 export function UpgradePage() {
   const { session } = useLooking()
   const { workspaceId } = useWorkspace()
-  const usage = useQuery({ queryKey: ['usage'], queryFn: ({ signal }) => get<Usage>('/api/v1/usage', signal) })
+  const usage = useRead<Usage>(['usage'], '/api/v1/usage')
   return (
     <Page title="Another plan" about="The plan of a workspace says how much it may send.">
       <div className="grid items-start gap-6 lg:grid-cols-2">

@@ -1,8 +1,7 @@
 // One webhook event: every try at posting it, with the beginning of what the receiver said, and what was posted.
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Check, CircleDashed, Clock, Send, X } from 'lucide-react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, useChange, useRead } from '../api.ts'
 import type { WebhookEventDetail, WebhookLogEntry } from '../shapes.ts'
 import { Badge, type Tone } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -32,9 +31,7 @@ export function EventDialog({
   readonly mayReplay: boolean
   readonly done: () => void
 }) {
-  const query = useQuery({
-    queryKey: ['webhook-log', id],
-    queryFn: ({ signal }) => get<WebhookEventDetail>(`/api/v1/webhook/events/${id}`, signal),
+  const query = useRead<WebhookEventDetail>(['webhook-log', id], `/api/v1/webhook/events/${id}`, {
     refetchInterval: 2_000,
   })
   const replay = useChange(() => ask('POST', '/api/v1/webhook/replay', { eventId: id }), ['webhook-log', 'message'])

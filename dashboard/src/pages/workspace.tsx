@@ -1,6 +1,5 @@
 // The workspace itself: its name, and what it keeps of the mail.
-import { useQuery } from '@tanstack/react-query'
-import { ask, get, useChange } from '../api.ts'
+import { ask, useChange, useRead } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { Workspace } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
@@ -11,10 +10,7 @@ import { Answered } from '../ui/states.tsx'
 import { Time } from '../ui/time.tsx'
 
 export function WorkspacePage() {
-  const query = useQuery({
-    queryKey: ['workspace'],
-    queryFn: ({ signal }) => get<Workspace>('/api/v1/workspace', signal),
-  })
+  const query = useRead<Workspace>(['workspace'], '/api/v1/workspace')
   return (
     <Page title="General" about="The workspace itself: its name, and what it keeps.">
       <Answered query={query}>
