@@ -1,6 +1,8 @@
 // From when to when an API key or an SMTP credential is good, and what is known of its use: both tables have these columns, and what follows from them is
 // the same for both.
 import type { WorkspaceId } from '../domain/message.ts'
+import { madeBy } from './audit.ts'
+import { sql, type Db } from './database.ts'
 
 export interface TermRow {
   readonly created_at: Date
@@ -40,16 +42,49 @@ export const standingColumns = (row: string): string =>
   `${row}.id, ${row}.workspace_id, w.status = 'blocked' blocked, p.api_sending, p.upgrade_url,
           (extract(epoch from ${row}.expires_at - app_now()) * 1000)::float8 expires_in_ms, ${isUnseen(row)} unseen`
 
-type Table = 'api_keys' | 'smtp_credentials'
-
-/** At most once a minute for each, however many nodes say so; not while somebody has the row locked: nobody is to wait for that. $1: workspace, $2: id. */
-export const noteUseIn = (table: Table): string =>
-  `update ${table} set last_used_at = app_now() where workspace_id = $1 and id = (
-     select x.id from ${table} x where x.workspace_id = $1 and x.id = $2 and ${isUnseen('x')} for update skip locked)`
-
-/** Of $2 or more in the workspace $1, those that have ended make room for one: those that ended first. */
-export const makeRoomIn = (table: Table): string =>
-  `delete from ${table} where workspace_id = $1 and id in (
-     select k.id from ${table} k where k.workspace_id = $1 and (k.revoked_at is not null or k.expires_at <= app_now())
-      order by least(k.revoked_at, k.expires_at), k.id
-      limit greatest(0, (select count(*) from ${table} x where x.workspace_id = $1) - $2 + 1))`
+/** What is asked of keys and of credentials alike. `word` is what the audit log and the names of the statements call one. */
+export function sharedStatements<Row extends TermRow>(
+  table: 'api_keys' | 'smtp_credentials',
+  word: 'key' | 'smtp_credential',
+  columns: string,
+) {
+  const used = sql(
+    `${word}-used`,
+    `update ${table} set last_used_at = app_now() where workspace_id = $1 and id = (
+       select x.id from ${table} x where x.workspace_id = $1 and x.id = $2 and ${isUnseen('x')} for update skip locked)`,
+  )
+  // Those that ended first.
+  const room = sql(
+    `make-room-for-${word}`,
+    `delete from ${table} where workspace_id = $1 and id in (
+       select k.id from ${table} k where k.workspace_id = $1 and (k.revoked_at is not null or k.expires_at <= app_now())
+        order by least(k.revoked_at, k.expires_at), k.id
+        limit greatest(0, (select count(*) from ${table} x where x.workspace_id = $1) - $2 + 1))`,
+  )
+  const all = sql(
+    `list-${word}s`,
+    `select ${columns}, ${madeBy('x', `${word}.created`)} from ${table} x where workspace_id = $1 order by created_at, id`,
+  )
+  const owner = sql(`owner-of-${word}`, `select workspace_id from ${table} where id = $1`)
+  const revoke = sql(
+    `revoke-${word}`,
+    `update ${table} set revoked_at = coalesce(revoked_at, app_now()) where workspace_id = $1 and id = $2 returning ${columns}`,
+  )
+  return {
+    /** At most once a minute for each, however many nodes say so; not while somebody has the row locked: nobody is to wait for that. */
+    noteUse: async (db: Db, workspace: WorkspaceId, id: string): Promise<void> => {
+      await db.rows(used, [workspace, id])
+    },
+    /** Of `most` or more, those that have ended make room for one. Who did what is then shown with the id of one that is gone. */
+    makeRoom: async (db: Db, workspace: WorkspaceId, most: number): Promise<void> => {
+      await db.rows(room, [workspace, most])
+    },
+    list: (db: Db, workspace: WorkspaceId): Promise<Row[]> => db.rows<Row>(all, [workspace]),
+    /** For operators, who name one by its id alone. */
+    workspaceOf: async (db: Db, id: string): Promise<WorkspaceId | undefined> =>
+      (await db.rows<{ workspace_id: WorkspaceId }>(owner, [id]))[0]?.workspace_id,
+    /** A trigger tells every node at once. */
+    revoke: async (db: Db, workspace: WorkspaceId, id: string): Promise<Row | undefined> =>
+      (await db.rows<Row>(revoke, [workspace, id]))[0],
+  }
+}
