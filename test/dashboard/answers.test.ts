@@ -3,22 +3,30 @@
 import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { heading, inspector, loaded, startVisit } from './visit.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, inspector, loaded, startVisit, type Login, type Visit } from './visit.ts'
 
 const inspect = inspector('answers')
 const soon = { interval: 20, timeout: 15_000 }
 
+let visit: Visit
+let shop: JourneyWorkspace
+let bakery: JourneyWorkspace
+let login: Login
+let page: Page
 const go = (path: string, person = page) => person.goto(`${visit.origin}${path}`)
 const look = (name: string, person = page) => inspect(person, name)
 
-const visit = await startVisit()
-const shop = await visit.posthorn.workspace({ name: 'Shop' })
-const bakery = await visit.posthorn.workspace({ name: 'Bakery' })
-const login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
-await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'owner')
-const page = await visit.signedIn(login)
-await go(`/?workspace=${shop.id}`)
-afterAll(() => visit.end())
+beforeAll(async () => {
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  bakery = await visit.posthorn.workspace({ name: 'Bakery' })
+  login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'owner')
+  page = await visit.signedIn(login)
+  await go(`/?workspace=${shop.id}`)
+}, 360_000)
+afterAll(() => visit?.end())
 
 test('the overview counts what failed, leads to it, and says where a list may be shorter than its number', async () => {
   await shop.settled(await shop.accepted({ recipient: 'policy@simulator.posthorn.test' }))

@@ -1,18 +1,28 @@
 // Browsers other than the one at hand, and other people's settings of them: each test does to Chromium what was seen in Firefox, in WebKit or with
 // a setting. The suite needs no other browser; which were tried by hand stands in docs/people.md.
-import { afterAll, expect, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startBrowser } from '../world/browser.ts'
-import { heading, loaded, press, signIn, startVisit } from './visit.ts'
+import { heading, loaded, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 // Several people sign in, each of them after a costly look at the password.
 const slow = { timeout: 360_000 }
 
-const visit = await startVisit()
-const shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 100 } })
-const login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
-const bob = await visit.makeLogin('bob@people.example', shop.id, 'viewer')
-const page = await visit.signedIn(login)
-afterAll(() => visit.end())
+let visit: Visit
+let shop: JourneyWorkspace
+let login: Login
+let bob: Login
+let page: Page
+
+beforeAll(async () => {
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 100 } })
+  login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  bob = await visit.makeLogin('bob@people.example', shop.id, 'viewer')
+  page = await visit.signedIn(login)
+}, 720_000)
+afterAll(() => visit?.end())
 
 test('who signs in with a browser that does not keep the session is told so', slow, async () => {
   // As over plain HTTP, where the installation is set to https.

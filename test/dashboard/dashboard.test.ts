@@ -9,12 +9,13 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Secret, TOTP } from 'otpauth'
 import type { Page } from 'playwright-core'
-import { afterAll, describe, expect, test } from 'vitest'
-import { inspect, startBrowser } from '../world/browser.ts'
-import { startDnsServer } from '../world/dns-server.ts'
-import { startPosthorn } from '../world/posthorn.ts'
-import { startScriptedServer } from '../world/scripted-server.ts'
-import { startWebhookReceiver } from '../world/webhook-receiver.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { inspect, startBrowser, type TestBrowser } from '../world/browser.ts'
+import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { startScriptedServer, type ScriptedServer } from '../world/scripted-server.ts'
+import { startWebhookReceiver, type WebhookReceiver } from '../world/webhook-receiver.ts'
 import * as visit from './visit.ts'
 import type { Login } from './visit.ts'
 
@@ -25,38 +26,50 @@ const readQrCode = (png: Buffer) =>
 const screenshots = fileURLToPath(new URL('screenshots', import.meta.url))
 const script = '<img src=x onerror=alert(1)><script>alert(2)</script>'
 
-rmSync(screenshots, { recursive: true, force: true })
+let posthorn: Posthorn
+let receiver: WebhookReceiver
 /** A mail server whose "no" is a script. */
-const rude = await startScriptedServer([
-  [
-    { send: '220 rude.example\r\n' },
-    { expect: 'EHLO *' },
-    { send: '250 rude.example\r\n' },
-    { expect: /^MAIL FROM/ },
-    { send: '250 2.1.0 Ok\r\n' },
-    { expect: /^RCPT TO/ },
-    { send: `550 5.1.1 ${script}\r\n` },
-    'hang',
-  ],
-])
-const receiver = await startWebhookReceiver()
-receiver.answer = (_received, response) => void response.writeHead(200).end(script)
-const dns = await startDnsServer()
-const posthorn = await startPosthorn({
-  settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true', POSTHORN_DNS_SERVERS: dns.address },
-})
-const owner = visit.firstLogin(posthorn.said())
-const shop = await posthorn.workspace({ name: 'Shop' })
-const hostile = await posthorn.workspace({ name: `Hostile ${script}`, route: `smtp://127.0.0.1:${rude.port}` })
-for (const { id } of [shop, hostile])
-  await posthorn.cli('user', 'create', '--email', owner.email, '--workspace', id, '--role', 'owner')
-const browser = await startBrowser(posthorn.url)
+let rude: ScriptedServer
+let dns: DnsServer
+let browser: TestBrowser
 /** The first owner, in their own browser. */
-const page = await browser.person()
+let page: Page
+let owner: Login
+let shop: JourneyWorkspace
+let hostile: JourneyWorkspace
+
+beforeAll(async () => {
+  rmSync(screenshots, { recursive: true, force: true })
+  rude = await startScriptedServer([
+    [
+      { send: '220 rude.example\r\n' },
+      { expect: 'EHLO *' },
+      { send: '250 rude.example\r\n' },
+      { expect: /^MAIL FROM/ },
+      { send: '250 2.1.0 Ok\r\n' },
+      { expect: /^RCPT TO/ },
+      { send: `550 5.1.1 ${script}\r\n` },
+      'hang',
+    ],
+  ])
+  receiver = await startWebhookReceiver()
+  receiver.answer = (_received, response) => void response.writeHead(200).end(script)
+  dns = await startDnsServer()
+  posthorn = await startPosthorn({
+    settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true', POSTHORN_DNS_SERVERS: dns.address },
+  })
+  owner = visit.firstLogin(posthorn.said())
+  shop = await posthorn.workspace({ name: 'Shop' })
+  hostile = await posthorn.workspace({ name: `Hostile ${script}`, route: `smtp://127.0.0.1:${rude.port}` })
+  for (const { id } of [shop, hostile])
+    await posthorn.cli('user', 'create', '--email', owner.email, '--workspace', id, '--role', 'owner')
+  browser = await startBrowser(posthorn.url)
+  page = await browser.person()
+}, 360_000)
 afterAll(async () => {
-  await browser.close()
-  await posthorn.remove()
-  await Promise.all([receiver.stop(), rude.stop(), dns.stop()])
+  await browser?.close()
+  await posthorn?.remove()
+  await Promise.all([receiver?.stop(), rude?.stop(), dns?.stop()])
 })
 
 async function makeLogin(email: string, workspace: string, role: string): Promise<Login> {

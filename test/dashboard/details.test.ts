@@ -1,20 +1,28 @@
 // What lists and charts must not leave unsaid, in a real browser over the whole binary: which day a point is of, what a number counts, what a key
 // may, why somebody is suppressed.
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startWebhookReceiver, status } from '../world/webhook-receiver.ts'
-import { heading, inspector, loaded, startVisit } from './visit.ts'
+import { heading, inspector, loaded, startVisit, type Login, type Visit } from './visit.ts'
 
 const inspect = inspector('details')
 const soon = { interval: 20, timeout: 15_000 }
 
+let visit: Visit
+let shop: JourneyWorkspace
+let owner: Login
+let page: Page
 const go = (path: string, person = page) => person.goto(`${visit.origin}${path}`)
 const look = (name: string, person = page) => inspect(person, name)
 
-const visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
-const shop = await visit.posthorn.workspace({ name: 'Shop' })
-const owner = await visit.makeLogin('ann@people.example', shop.id, 'owner')
-const page = await visit.signedIn(owner)
-afterAll(() => visit.end())
+beforeAll(async () => {
+  visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  owner = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  page = await visit.signedIn(owner)
+}, 360_000)
+afterAll(() => visit?.end())
 
 describe('far in the west', () => {
   const today = () => new Date().toLocaleDateString('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })

@@ -1,7 +1,12 @@
 // What somebody finds who has in hand what people have: an address, a subject, an id; and the ways between a message and what became of it.
-import { afterAll, expect, test } from 'vitest'
-import { heading, inspector, loaded, press, startVisit } from './visit.ts'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, inspector, loaded, press, startVisit, type Visit } from './visit.ts'
 
+let visit: Visit
+let shop: JourneyWorkspace
+let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const soon = { interval: 20, timeout: 15_000 }
 const search = async (words: string) => {
@@ -14,10 +19,12 @@ const look = async (name: string) => {
   return inspect(page, name)
 }
 
-const visit = await startVisit()
-const shop = await visit.posthorn.workspace({ name: 'Shop' })
-const page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'owner'))
-afterAll(() => visit.end())
+beforeAll(async () => {
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'owner'))
+}, 360_000)
+afterAll(() => visit?.end())
 
 test('a mail of the sandbox is found by its address, its subject and its message, and both lead to one another', async () => {
   const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'Your invoice 77' })

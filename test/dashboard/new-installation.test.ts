@@ -1,19 +1,25 @@
 // What stands on a new installation's pages while its route is the sandbox and its host has no name yet: nothing is promised that does not happen,
 // and nothing is offered to be set that is wrong.
 import type { Page } from 'playwright-core'
-import { afterAll, expect, test } from 'vitest'
-import { heading, inspector, loaded, press, startVisit } from './visit.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { heading, inspector, loaded, press, startVisit, type Visit } from './visit.ts'
 
 const inspect = inspector('new-installation')
 
+let visit: Visit
+let workspace: string
+let owner: Page
+let operator: Page
 const go = (path: string, person: Page) => person.goto(`${visit.origin}${path}`)
 const look = (name: string, person: Page) => inspect(person, name)
 
-const visit = await startVisit({ settings: { POSTHORN_HOSTNAME: 'vm' } })
-const workspace = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Studio')).id
-const owner = await visit.signedIn(await visit.makeLogin('ann@people.example', workspace, 'owner'))
-const operator = await visit.signedIn(visit.owner)
-afterAll(() => visit.end())
+beforeAll(async () => {
+  visit = await startVisit({ settings: { POSTHORN_HOSTNAME: 'vm' } })
+  workspace = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Studio')).id
+  owner = await visit.signedIn(await visit.makeLogin('ann@people.example', workspace, 'owner'))
+  operator = await visit.signedIn(visit.owner)
+}, 360_000)
+afterAll(() => visit?.end())
 
 test('an invitation whose mail goes to the sandbox says so to whoever invites, and whom to ask', async () => {
   await go('/members', owner)

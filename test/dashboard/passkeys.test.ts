@@ -2,9 +2,10 @@
 // device does, over the whole binary. What a thief could do with an answer that was heard, or with a page of their own, is tried too.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, describe, expect, test } from 'vitest'
+import type { CDPSession, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startBrowser } from '../world/browser.ts'
-import { heading, press, signIn, startVisit } from './visit.ts'
+import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 /** A laptop's own: it keeps its keys, and knows its person. */
 const options = {
@@ -16,18 +17,24 @@ const options = {
   automaticPresenceSimulation: true,
 } as const
 
+let visit: Visit
+let login: Login
+let page: Page
+let cdp: CDPSession
 let authenticatorId: string
 
-const visit = await startVisit()
-const shop = await visit.posthorn.workspace({ name: 'Shop' })
-const login = await visit.makeLogin('ann@people.example', shop.id, 'developer')
-const page = await visit.browser.person()
-const cdp = await page.context().newCDPSession(page)
-await cdp.send('WebAuthn.enable')
-;({ authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', { options }))
-await signIn(page, visit.origin, login)
-await heading(page, 'Overview')
-afterAll(() => visit.end())
+beforeAll(async () => {
+  visit = await startVisit()
+  const shop = await visit.posthorn.workspace({ name: 'Shop' })
+  login = await visit.makeLogin('ann@people.example', shop.id, 'developer')
+  page = await visit.browser.person()
+  cdp = await page.context().newCDPSession(page)
+  await cdp.send('WebAuthn.enable')
+  ;({ authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', { options }))
+  await signIn(page, visit.origin, login)
+  await heading(page, 'Overview')
+}, 360_000)
+afterAll(() => visit?.end())
 
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const kept = async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials

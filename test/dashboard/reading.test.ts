@@ -6,23 +6,31 @@ import { createTransport, type SendMailOptions } from 'nodemailer'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startBrowser, type TestBrowser } from '../world/browser.ts'
-import { startWebhookReceiver, status } from '../world/webhook-receiver.ts'
-import { heading, inspector, loaded, signIn, startVisit } from './visit.ts'
+import { startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, inspector, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 const inspect = inspector('reading')
 const soon = { interval: 20, timeout: 15_000 }
 const script = '<img src=x onerror=alert(1)><script>alert(2)</script>'
 
+let visit: Visit
+let receiver: WebhookReceiver
+let shop: JourneyWorkspace
+let person: Login
+let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 
-const receiver = await startWebhookReceiver()
-const visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
-const shop = await visit.posthorn.workspace({ name: 'Shop' })
-const person = await visit.makeLogin('ann@people.example', shop.id, 'developer')
-const page = await visit.signedIn(person)
+beforeAll(async () => {
+  receiver = await startWebhookReceiver()
+  visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  person = await visit.makeLogin('ann@people.example', shop.id, 'developer')
+  page = await visit.signedIn(person)
+}, 360_000)
 afterAll(async () => {
-  await receiver.stop()
-  await visit.end()
+  await receiver?.stop()
+  await visit?.end()
 })
 
 describe('the story of a message', () => {

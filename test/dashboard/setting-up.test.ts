@@ -1,16 +1,23 @@
 // Somebody who sets up a workspace and asks others in: what is offered works, what does not work yet says what is missing, and what cannot be
 // taken back asks before.
-import { afterAll, expect, test } from 'vitest'
-import { heading, press, signIn, startVisit } from './visit.ts'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
+let visit: Visit
+let workspace: string
+let login: Login
+let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const dialog = () => page.getByRole('dialog')
 
-const visit = await startVisit()
-const workspace = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Studio')).id
-const login = await visit.makeLogin('ann@people.example', workspace, 'owner')
-const page = await visit.signedIn(login)
-afterAll(() => visit.end())
+beforeAll(async () => {
+  visit = await startVisit()
+  workspace = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Studio')).id
+  login = await visit.makeLogin('ann@people.example', workspace, 'owner')
+  page = await visit.signedIn(login)
+}, 360_000)
+afterAll(() => visit?.end())
 
 test('a mailbox whose domain is not verified says so wherever it would be sent from, with the way to the records', async () => {
   await go('/domains')

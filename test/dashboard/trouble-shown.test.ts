@@ -1,12 +1,18 @@
 // What stops mail or events is seen on the first page, in words and with the way on: a plan that is used up, delivery that is stopped, a receiver
 // that takes nothing.
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ok, startWebhookReceiver, status } from '../world/webhook-receiver.ts'
-import { heading, inspector, loaded, startVisit } from './visit.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { ok, startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
+import { heading, inspector, loaded, startVisit, type Visit } from './visit.ts'
 
 const inspect = inspector('trouble-shown')
 const soon = { interval: 20, timeout: 24_000 }
 
+let visit: Visit
+let shop: JourneyWorkspace
+let page: Page
+let receiver: WebhookReceiver
 const look = (name: string, person = page) => inspect(person, name)
 const overview = async (person = page) => {
   await person.goto(`${visit.origin}/`)
@@ -15,13 +21,15 @@ const overview = async (person = page) => {
 }
 const region = (name: string, person = page) => person.getByRole('region', { name })
 
-const visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
-const shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 10 } })
-const receiver = await startWebhookReceiver()
-const page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'viewer'))
+beforeAll(async () => {
+  visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
+  shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 10 } })
+  receiver = await startWebhookReceiver()
+  page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'viewer'))
+}, 360_000)
 afterAll(async () => {
-  await receiver.stop()
-  await visit.end()
+  await receiver?.stop()
+  await visit?.end()
 })
 
 test('a plan that is nearly used up says so, and one that is used up until when, with what was refused for it', async () => {

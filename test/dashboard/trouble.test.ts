@@ -1,18 +1,24 @@
 // People in a hurry and browsers in trouble: pressed twice, no network, a service that is away for a moment, many tabs, the keyboard alone. Nothing
 // is done twice or later than asked for, nothing waits for ever without a word, and what is old does not look new.
 import type { Page } from 'playwright-core'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { heading, inspector, press, signIn, startVisit } from './visit.ts'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, inspector, press, signIn, startVisit, type Visit } from './visit.ts'
 
+let visit: Visit
+let shop: JourneyWorkspace
+let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const inspect = inspector('trouble')
 const dialog = () => page.getByRole('dialog')
 const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 24_000 })
 
-const visit = await startVisit()
-const shop = await visit.posthorn.workspace({ name: 'Shop' })
-const page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'owner'))
-afterAll(() => visit.end())
+beforeAll(async () => {
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'owner'))
+}, 360_000)
+afterAll(() => visit?.end())
 
 afterEach(async () => {
   await page.context().setOffline(false)

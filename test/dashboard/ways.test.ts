@@ -2,23 +2,31 @@
 // words that are too long. None ends where there is no way on, and none loses what was typed or shown once.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { makeSmtpLogin, submitterOf } from '../world/submitter.ts'
-import { heading, press, signIn, startVisit, type Login } from './visit.ts'
+import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
+let visit: Visit
+let shop: JourneyWorkspace
+let bakery: JourneyWorkspace
+let login: Login
+let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const dialog = () => page.getByRole('dialog')
 const polled = { interval: 20, timeout: 15_000 }
 const soon = (read: () => Promise<unknown>) => expect.poll(read, polled)
 
-const visit = await startVisit()
-const shop = await visit.posthorn.workspace({ name: 'Shop' })
-const bakery = await visit.posthorn.workspace({ name: 'Bakery' })
-const login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
-await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'owner')
-const page = await visit.browser.person()
-await go('/sign-in')
-await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
-afterAll(() => visit.end())
+beforeAll(async () => {
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  bakery = await visit.posthorn.workspace({ name: 'Bakery' })
+  login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'owner')
+  page = await visit.browser.person()
+  await go('/sign-in')
+  await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+}, 360_000)
+afterAll(() => visit?.end())
 
 const choose = async (workspace: string) => {
   await page.getByRole('button', { name: 'Change the workspace' }).click()
