@@ -1,5 +1,6 @@
 // The acceptance commit on real PostgreSQL: exact quotas whoever asks and however many, windows at their edges, and the record, content,
 // queue row, key and event together or not at all.
+import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { limits } from '../config.ts'
@@ -585,6 +586,35 @@ describe('attachments', () => {
     content_type: 'application/octet-stream',
     size,
     blob,
+  })
+
+  test('a large content is read a few chunks at a time, which come twice as large; and where it goes meanwhile, no part of it is taken for the whole', async () => {
+    const id = world.nextId()
+    const bytes = randomBytes(9 * limits.contentChunkBytes + 5)
+    await stageBlob(world.db, id, bytes)
+    let most = 0
+    let answers = 0
+    const slowly = (meanwhile: () => Promise<unknown>): Db => ({
+      ...world.db,
+      rows: async (statement, values) => {
+        const rows = await world.db.rows<never>(statement, values)
+        most = Math.max(most, rows.length)
+        if (++answers === 1) await meanwhile()
+        return rows
+      },
+    })
+    expect(
+      (
+        await readBlob(
+          slowly(() => Promise.resolve()),
+          id,
+        )
+      )?.equals(bytes),
+    ).toBe(true)
+    expect([most, answers]).toEqual([4, 3])
+    answers = 0
+    const gone = slowly(() => world.db.run('delete from blobs where id = $1', [id]))
+    expect(await readBlob(gone, id)).toBeUndefined()
   })
 
   test('small ones travel with the admission', async () => {

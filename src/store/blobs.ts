@@ -11,7 +11,10 @@ import { answeredWithin, sql, type Db, type Statement } from './database.ts'
 
 const announce = sql('stage-blob', 'insert into staged_blobs (id) values ($1)')
 const chunk = sql('stage-chunk', 'insert into blobs (id, part, bytes) values ($1, $2, $3)')
-const parts = sql('read-blob', 'select bytes from blobs where id = $1 order by part')
+const parts = sql(
+  'read-blob',
+  `select bytes, (select max(l.part) from blobs l where l.id = $1) "last" from blobs where id = $1 and part >= $2 and part < $3 order by part`,
+)
 const firstParts = sql('read-blob-start', 'select bytes from blobs where id = $1 and part < $2 order by part')
 const files = sql(
   'attachments-of-message',
@@ -53,10 +56,20 @@ export async function stageBlob(
   }
 }
 
-/** The bytes of a blob; undefined when they are gone. */
+/** They come as hexadecimal text, twice as long, which is there beside them until they have been read. */
+const chunksAtOnce = 4
+
+/** The bytes of a blob; undefined when they are gone, also where they went meanwhile: never a part of them. */
 export async function readBlob(db: Db, id: string): Promise<Buffer | undefined> {
-  const rows = await db.rows<{ bytes: Buffer }>(parts, [id])
-  return rows.length === 0 ? undefined : joined(rows.map((row) => row.bytes))
+  const chunks: Buffer[] = []
+  for (;;) {
+    const from = chunks.length
+    const rows = await db.rows<{ bytes: Buffer; last: number }>(parts, [id, from, from + chunksAtOnce])
+    const last = rows.at(-1)?.last
+    if (last === undefined) return undefined
+    for (const { bytes } of rows) chunks.push(bytes)
+    if (chunks.length > last) return joined(chunks)
+  }
 }
 
 /** Its first bytes, at least `most` where it has as many; undefined when they are gone. */
