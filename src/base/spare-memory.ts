@@ -67,10 +67,10 @@ function read(...path: readonly string[]): string | undefined {
   }
 }
 
-/** What everything else may take meanwhile. */
-const reserveBytes = 32 * 1024 * 1024
-/** Taking in a mail holds it so many times: as it came, decoded, and before the scanner. */
-const timesHeld = 2.5
+/** What everything else may take meanwhile: above all the delivery of a large mail that was taken in before. */
+const reserveBytes = 64 * 1024 * 1024
+/** Taking in a mail holds it so many times: as it came, and decoded or before the scanner. */
+const timesHeld = 2
 /** So much is always taken in: small mail is not refused for what large mail needs. */
 const leastBytes = 8 * 1024 * 1024
 /** About the largest mail: with room for it, nothing has to be done. */
