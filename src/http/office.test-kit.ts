@@ -212,7 +212,6 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
       if (workspace !== undefined) await session.query('select from workspaces where id = $1 for update', [workspace])
       await session.query(change, [id])
       const answer = ask()
-      // The use of a key is noted beside it, and waits, too.
       const waiting = `select count(*) > 0 from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock' and query like '%from workspaces%'`
       if (workspace === undefined) await world.untilSomebodyWaits()

@@ -137,6 +137,11 @@ describe('an admission', () => {
     const error = await heldBack
     expect([isDatabaseAway(error), surelyNotAdmitted(error)]).toEqual([true, true])
     await holder.query('rollback')
+    const ranked = (rank: number) =>
+      world.db.run('update messages set delivery_rank = $2 where id = $1', [failed.id, rank])
+    await ranked(2)
+    await expect(again()).rejects.toMatchObject({ code: 'PH001' })
+    await ranked(4)
     expect((await again()).admitted).toBe(true)
     await db.close()
   })
