@@ -423,7 +423,7 @@ describe('two processes', () => {
     process.kill(delivery, 'SIGSTOP')
     try {
       const hangs = { database: 'reachable', delivery: 'its process does not answer' }
-      const not = [503, { status: 'not_ready', detail: hangs }]
+      const not = [503, { status: 'not_ready', detail: hangs, nodeStop: 'silent' }]
       expect(await Promise.all([ready(), ready()])).toEqual([not, not])
       expect(await ready()).toEqual(not)
     } finally {

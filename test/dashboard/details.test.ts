@@ -303,6 +303,7 @@ test('a row leads where its first cell does, and its words can be selected', asy
     page.context().waitForEvent('page'),
     row.getByText(/ago$/).click({ modifiers: ['ControlOrMeta'] }),
   ])
+  await tab.waitForLoadState() // a look at a tab that has just been opened may wait for its navigation for ever
   await heading(tab, shop.address.split('@')[1] ?? '')
   await tab.close()
   await row.getByText(/ago$/).click()

@@ -289,7 +289,7 @@ test('the log of another workspace is never left under the name of this one', { 
   await choose('Shop')
   await person.getByRole('link', { name: 'Audit log' }).click()
   // A key that was made here.
-  const here = person.getByText('"twice"')
+  const here = person.getByText('name: twice')
   await here.waitFor()
   await choose('Bakery')
   await here.waitFor({ state: 'detached' })
