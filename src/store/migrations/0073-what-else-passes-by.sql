@@ -73,7 +73,7 @@ end $$;
 
 -- Nor do the replies out of a node's journal, before which it delivers nothing: one row that somebody held kept a node that had just started from all its work. What is
 -- held stays in the journal, and is told again. Whether the database was restored is seen all the same: no lock changes what a row says.
--- Locked is what is free, row by row and record by record in the order of their ids. As before, but for that; an older release beside us calls `replay_1`.
+-- Locked is what is free, row by row and record by record in the order of their ids. As before, but for that, and which of two replies counts (0075); an older release beside us calls `replay_1`.
 create or replace function replay_2(batch json) returns table (id uuid, epoch integer, answer text) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -104,9 +104,8 @@ begin
       and not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
                         and r.token = (value ->> 'token')::bigint));
   -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
-  update messages m set armed_epoch = e.epoch, armed_token = e.token from endings_of(explained) e
-   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null and e.status in ('sent', 'failed')
-     and proves_reply(e.status, e.evidence, e.facts);
+  update messages m set armed_epoch = e.epoch, armed_token = e.token from decisive_replies_1(explained) e
+   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null;
   perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $$;
 

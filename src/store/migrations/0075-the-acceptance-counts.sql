@@ -1,7 +1,7 @@
 -- Two claims of one message may have been answered, one with a yes and one with a no for good, and an operator may have assumed that it was sent. Whichever of these
 -- replies PostgreSQL came upon first was believed, and a message that a receiver had taken became `failed`: whoever reads that sends it again. The acceptance is what became of
--- it, as where nothing was assumed; of two refusals the last. And a no before the dot is no end, told before the decision (lift_fence_1) or behind it (replay_2): it hides no
--- reply that is one. As in 0063 and 0073, but for this.
+-- it, as where nothing was assumed; of two refusals the last. And a no before the dot is no end, told before the decision (lift_fence_1) or behind it (replay_2 of
+-- 0073): it hides no reply that is one. As in 0063, but for this.
 create or replace function decisive_replies_1(batch json)
   returns table(w uuid, id uuid, epoch integer, token bigint) language sql immutable as $$
   select distinct on (a.id) a.w, a.id, a.epoch, a.token from endings_of(batch) a
@@ -51,39 +51,4 @@ begin
     (select max(i.value::bigint) + 1 from installation i where i.name in ('era', 'era_seen')))::text);
   delete from delivery_stops where kind in ('fence', 'pause');
   return query select written;
-end $$;
-
-create or replace function replay_2(batch json) returns table (id uuid, epoch integer, answer text) language plpgsql as $$
-#variable_conflict use_column
-declare
-  explained json;
-  held uuid[];
-begin
-  held := array(select held_1(array_agg(e.w), array_agg(e.id)) from endings_of(batch) e);
-  return query
-  with told as materialized (
-    select value ending, e.id, e.w, e.epoch, e.token, e.status,
-           o.message_id is not null and (e.status = 'sent' or o.epoch < e.epoch)
-             and not (o.status = 'sending' and o.epoch = e.epoch and o.token = e.token and o.armed_epoch is not distinct from e.epoch) orphan,
-           exists (select from messages m where m.workspace_id = e.w and m.id = e.id) known
-      from json_array_elements(batch) cross join lateral endings_of(json_build_array(value)) e
-      left join lateral (select x.* from outbound x where x.message_id = e.id and x.workspace_id = e.w limit 1) o on true
-  ),
-  kept as (
-    insert into orphaned_replies (workspace_id, message_id, epoch, token, ending)
-    select t.w, t.id, t.epoch, t.token, t.ending from told t where t.orphan on conflict do nothing
-  ),
-  stopped as materialized (
-    select stop_delivery_1('fence', 'orphaned_reply', json_build_object('messageId', min(t.id::text))) from told t where t.orphan having count(*) > 0
-  )
-  select t.id, t.epoch, case when t.orphan then 'orphan' when t.id = any (held) then 'held' when t.known then 'known' else 'gone' end
-    from told t left join stopped on true;
-  explained := (select coalesce(json_agg(value), '[]') from json_array_elements(batch)
-    where (value ->> 'id')::uuid <> all (held)
-      and not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
-                        and r.token = (value ->> 'token')::bigint));
-  -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
-  update messages m set armed_epoch = e.epoch, armed_token = e.token from decisive_replies_1(explained) e
-   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null;
-  perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $$;
