@@ -303,8 +303,10 @@ test('a row leads where its first cell does, and its words can be selected', asy
     page.context().waitForEvent('page'),
     row.getByText(/ago$/).click({ modifiers: ['ControlOrMeta'] }),
   ])
-  await tab.waitForLoadState() // a look at a tab that has just been opened may wait for its navigation for ever
-  await heading(tab, shop.address.split('@')[1] ?? '')
+  // It is opened behind: a locator, which looks with every frame that is drawn, has waited there for ever.
+  await expect
+    .poll(() => tab.evaluate(`document.querySelector('h1')?.innerText`), soon)
+    .toBe(shop.address.split('@')[1])
   await tab.close()
   await row.getByText(/ago$/).click()
   await heading(page, shop.address.split('@')[1] ?? '')
