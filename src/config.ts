@@ -454,6 +454,10 @@ export const limits = {
   /** A body above this takes room before it is read. */
   largeRequestBytes: 256 * 1024,
   largeRequestWaitMs: 20_000,
+  /** Of the memory that the machine has left, what everything else may take before another large mail is taken in: above all the delivery of one that was taken in before. */
+  memoryReserveBytes: 64 * 1024 * 1024,
+  /** So much mail is always taken in, whatever the machine has left: small mail is not refused for what large mail needs. */
+  mailWithoutMemoryBytes: 8 * 1024 * 1024,
   /** What a body in chunks takes when it grows large; what grows beyond takes as much as the largest. */
   chunkedRequestBytes: 8 * 1024 * 1024,
   /** Of a body that holds room while others wait: less in so many seconds is too slow. */

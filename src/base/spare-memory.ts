@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { limits } from '../config.ts'
 
 /** By the kernel's files, which a test lays elsewhere. Infinity where nothing is known. */
 export function spareMemory(root = '/'): number {
@@ -67,12 +68,8 @@ function read(...path: readonly string[]): string | undefined {
   }
 }
 
-/** What everything else may take meanwhile: above all the delivery of a large mail that was taken in before. */
-const reserveBytes = 64 * 1024 * 1024
 /** Taking in a mail holds it so many times: as it came, and decoded or before the scanner. */
 const timesHeld = 2
-/** So much is always taken in: small mail is not refused for what large mail needs. */
-const leastBytes = 8 * 1024 * 1024
 /** About the largest mail: with room for it, nothing has to be done. */
 const largestBytes = 32 * 1024 * 1024
 const rememberedMs = 100
@@ -92,14 +89,14 @@ export function makeRoomInMemory(
   let collectedAt = -Infinity
   return (there = 0) => {
     if (now() >= readAt + rememberedMs) {
-      left = spare() - reserveBytes
+      left = spare() - limits.memoryReserveBytes
       readAt = now()
       if (left < largestBytes * timesHeld && readAt >= collectedAt + collectedAgainMs) {
         collectedAt = readAt
         collect()
       }
     }
-    return Math.max(leastBytes, (left + there) / timesHeld)
+    return Math.max(limits.mailWithoutMemoryBytes, (left + there) / timesHeld)
   }
 }
 export const roomInMemory = makeRoomInMemory()

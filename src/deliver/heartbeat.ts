@@ -1,7 +1,7 @@
 // Keeps the leases of what is in flight (delivery-semantics, heartbeat), and tells when the database does not let anybody keep theirs.
 import { limits } from '../config.ts'
 import { commitSomething, type Db } from '../store/database.ts'
-import { unlessHeld } from '../store/held-rows.ts'
+import { noAnswerWhileHeld } from '../store/held-rows.ts'
 import { claimName, extendLeases, extendLocked } from '../store/outbound.ts'
 import type { InFlight } from './flight.ts'
 import type { Outages } from './outages.ts'
@@ -72,7 +72,7 @@ export function makeHeartbeat(
         const free = await extend(db, rest, extendLeases)
         rest = rest.filter(({ claimed }) => !free.has(claimName(claimed)) && flights.has(claimName(claimed)))
         if (rest.length === 0) return
-        const ours = await extend(db, rest, extendLocked).catch(unlessHeld)
+        const ours = await extend(db, rest, extendLocked).catch(noAnswerWhileHeld)
         if (ours !== undefined) return giveUpLost(rest, ours)
       }
     } finally {

@@ -27,7 +27,7 @@ import {
   type UnmatchedReason,
 } from '../store/unmatched.ts'
 import type { Db } from '../store/database.ts'
-import { unlessHeld } from '../store/held-rows.ts'
+import { noAnswerWhileHeld } from '../store/held-rows.ts'
 import type { ReturnPathKeys } from '../store/return-path-keys.ts'
 import { mailReports } from './mail-reports.ts'
 import { ofMessage, rowOf } from './meaning.ts'
@@ -275,7 +275,7 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
       for (const { id, source: name, route, content } of found) {
         const report = reportKept(content)
         if (report === undefined) continue
-        const answer = await receiveOneFed({ name, route }, report, () => Promise.resolve()).catch(unlessHeld)
+        const answer = await receiveOneFed({ name, route }, report, () => Promise.resolve()).catch(noAnswerWhileHeld)
         if (answer !== undefined && !unmatchedReasons.some((reason) => reason === answer)) await forgetUnmatched(db, id)
       }
     },

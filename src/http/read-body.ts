@@ -12,7 +12,7 @@ import { SlowRoom, type SlowTransfer } from './slow-room.ts'
 
 const crowded = refuse(
   'service_unavailable',
-  'Too many large messages are being received at this moment; nothing was accepted. Try again in a few seconds.',
+  'There is no room for another large message at this moment; nothing was accepted. Try again in a few seconds.',
   { retryAfterSeconds: 3 },
 )
 const tooSlow = refuse(

@@ -8,8 +8,8 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 /** A lock did not come within the time of its connection (`PoolKind.lockMs`): the statement left nothing behind. */
 export const isHeldUp = (error: unknown): error is Error => sqlState(error) === '55P03'
 
-/** Nobody knows yet: it is asked again. */
-export function unlessHeld(error: unknown): undefined {
+/** For `catch` of what is asked again anyway: that it was held up is no failure, and no answer either. */
+export function noAnswerWhileHeld(error: unknown): undefined {
   if (!isHeldUp(error)) throw error
 }
 
