@@ -322,6 +322,26 @@ describe.concurrent('byte discipline', () => {
     },
   )
 
+  test('who refuses a large mail halfway and hangs up on what is still coming is heard', async () => {
+    let socket: Socket | undefined
+    let heard = 0
+    const mail = mailOf({
+      content: Buffer.from(`Subject: large\r\n\r\n${`${'x'.repeat(70)}\r\n`.repeat(4 * 1_024)}`),
+      // First the 354, then the first block. A reset stands for a close with content unread.
+      heard: () => {
+        if (socket === undefined || ++heard !== 2) return
+        socket.write('554 5.7.1 not that\r\n')
+        socket.resetAndDestroy()
+      },
+    })
+    const seen = await converse(
+      { EHLO: withoutPipelining, DATA: (at) => void (socket = at).write('354 go on\r\n') },
+      mail,
+    )
+    expect(mail.arms).toBe(0)
+    expect(seen.end).toMatchObject({ phase: 'content', reply: { code: 554 }, dotWritten: false, reusable: false })
+  })
+
   test.each(early)('%s during the arm: no dot, and the arm is to be taken back', async (_, act, facts, kind) => {
     const seen = await duringArm(act)
     await promiseHolds(seen)

@@ -295,7 +295,6 @@ export class Conversation {
   async #content(mail: Mail, unwatch: () => void): Promise<Transaction> {
     const line = this.#line
     await this.#write(mail)
-    await afterPoll()
     if (line.end !== undefined || line.said) return this.#early('content', {})
 
     const answer = await askToArm(mail)
@@ -318,13 +317,17 @@ export class Conversation {
     return { ...this.#ended('eod', reply, true), ...dot }
   }
 
-  /** Apart, so that nothing here holds the content as long as they may take to answer the dot. */
+  /**
+   * Apart, so that nothing here holds the content as long as they may take to answer the dot. What they have said is heard before each next block: who
+   * refuses a large mail halfway closes the line behind it, and a write that fails on that would end it with the no unread.
+   */
   async #write({ content }: Mail): Promise<void> {
     const line = this.#line
     for (const block of wireBlocks(content)) {
       await line.writeThrough(block, this.#ms(limits.smtpBlockMs))
+      if (line.end === undefined) this.#heard?.()
+      await afterPoll()
       if (line.end !== undefined || line.said) return
-      this.#heard?.()
     }
   }
 
