@@ -289,6 +289,51 @@ describe('pipelining', () => {
   })
 })
 
+describe.concurrent('a host that offers DSN and knows none of its parameters', () => {
+  const unless =
+    (parameter: string): Act =>
+    (socket, { heard }) =>
+      socket.write(
+        heard.at(-1)?.includes(parameter) ? '555 parameters not recognized or not implemented\r\n' : '250 ok\r\n',
+      )
+  const asking = () => mailOf({ reports: { envelopeId: 'b1abc', success: false } })
+  const offering = `${withoutPipelining.replace('250 ', '250-')}250 DSN\r\n`
+
+  test.each(['MAIL', 'RCPT'] as const)('is given the mail without them: %s', async (verb) => {
+    const seen = await converse({ EHLO: offering, [verb]: unless(verb === 'MAIL' ? ' RET=' : ' NOTIFY=') }, asking())
+    await promiseHolds(seen)
+    expect(seen.end).toMatchObject({ phase: 'eod', reply: { code: 250 }, reusable: true })
+    const again = await seen.conversation?.send(asking(), [])
+    expect(again).toMatchObject({ phase: 'eod', reply: { code: 250 } })
+    expect(seen.peer.heard.filter((line) => line.startsWith(`${verb} `))).toHaveLength(3)
+  })
+
+  test('has meant its refusal where it hangs up behind it', async () => {
+    const { end } = await converse({ EHLO: offering, RCPT: '501 no such syntax\r\n', RSET: close }, asking())
+    expect(end).toMatchObject({ phase: 'rcpt', reply: { code: 501 }, reusable: false })
+    expect(outcomeOf(end).kind).toBe('failed')
+  })
+
+  test('is asked once more, and then its word counts', async () => {
+    const script = {
+      RCPT: '555 no\r\n',
+      DATA: '503 no recipients\r\n',
+      EHLO: '250-mx\r\n250-PIPELINING\r\n250 DSN\r\n',
+    }
+    const { peer, end } = await converse(script, asking())
+    expect(end).toMatchObject({ phase: 'rcpt', reply: { code: 555 } })
+    expect(peer.heard.slice(1)).toEqual([
+      'MAIL FROM:<b1abc@bounce.sender.test> RET=HDRS ENVID=b1abc',
+      'RCPT TO:<someone@receiver.test> NOTIFY=FAILURE,DELAY ORCPT=rfc822;someone@receiver.test',
+      'DATA',
+      'RSET',
+      'MAIL FROM:<b1abc@bounce.sender.test>',
+      'RCPT TO:<someone@receiver.test>',
+      'DATA',
+    ])
+  })
+})
+
 describe.concurrent('byte discipline', () => {
   const early: [string, Act, Partial<Facts>, string][] = [
     [

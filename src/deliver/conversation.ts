@@ -12,7 +12,7 @@ import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
 import { hidden, note, withoutSecrets, type Said } from './dialogue.ts'
 import { authCommands, extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm } from './extensions.ts'
-import { takesAsItIs, type Extensions } from './extensions.ts'
+import { mayBeForReports, takesAsItIs, type Extensions } from './extensions.ts'
 import { isBrokenTls } from './outcome.ts'
 import type { Login, Target } from './route.ts'
 import { wantsTls } from './tls-wanted.ts'
@@ -274,6 +274,12 @@ export class Conversation {
       if (failed && wantsTls(reply)) return this.#ended(stage, 'tls_failed', false, reply)
       const inStep = !offers.pipelining || (await this.#restRefused(commands.slice(index + 1)))
       this.#needsReset = true
+      if (inStep && stage !== 'data' && mayBeForReports(reply, mail, offers)) {
+        this.#offers = { ...offers, dsn: false }
+        const without = await this.#envelope(mail)
+        // Who hangs up behind a refusal has meant it.
+        return without?.trouble === 'closed' ? this.#ended(stage, reply) : without
+      }
       return this.#ended(stage, reply, inStep)
     }
     return undefined

@@ -1,5 +1,6 @@
 // What a server offers in its EHLO reply (RFC 5321 4.1.1.1), and the commands that make use of it.
 import type { EmailAddress } from '../mail/address.ts'
+import type { SmtpReply } from '../mail/smtp-reply.ts'
 import type { Mail, SevenBit } from './conversation.ts'
 import type { Login } from './route.ts'
 
@@ -119,6 +120,14 @@ export function rcptCommand({ recipient, reports }: Mail, offers: Extensions): s
   const command = `RCPT TO:<${path(recipient.text)}>`
   if (!offers.dsn || reports === undefined) return command
   return `${command} NOTIFY=${reports.success ? 'SUCCESS,' : ''}FAILURE,DELAY ORCPT=${originalRecipient(recipient)}`
+}
+
+/**
+ * Whether a refusal of these commands may be of what they ask for beside the mail: behind some hosts that offer DSN stands a filter that knows none of its
+ * parameters (Postfix' smtpd_proxy_filter before aiosmtpd). Reports are a wish, and no mail fails for it.
+ */
+export function mayBeForReports({ code }: SmtpReply, { reports }: Mail, { dsn }: Extensions): boolean {
+  return dsn && reports !== undefined && [455, 501, 504, 555].includes(code)
 }
 
 /** RFC 6533 3: a local part beyond ASCII is of another type, and goes raw where SMTPUTF8 is spoken. */
