@@ -136,6 +136,13 @@ const accepted = (claim: Claim): Ending => ({
   attempt: answeredWith(250),
   event: {},
 })
+const hardBounce = (claim: Claim): Ending => ({
+  ...accepted(claim),
+  status: 'failed',
+  outcome: 'failed',
+  attempt: answeredWith(550),
+  report: { type: 'hard_bounce', rank: 4, detail: '550', bounce: { rule: 'x', class: 'x' }, suppress: true, facts: {} },
+})
 const statusOf = ({ id }: Claim) => world.value<string>('select status from messages where id = $1', [id])
 const reasons = async () => (await readStops(world.db.rows)).map(({ kind, reason }) => `${kind} ${reason}`)
 
@@ -190,6 +197,22 @@ test('opens while somebody holds the row of a reply in the journal, and tells th
   await until(fence, () => left.released)
   expect(await Promise.all([held, heldToo].map(statusOf))).toEqual(['sent', 'sent'])
   expect([own.journal.size, left.journal.size, fence.isOpen()]).toEqual([0, 0, true])
+})
+
+// A workspace in somebody's psql did the same where a reply was a hard bounce, which suppresses its recipient.
+test('opens while somebody holds the workspace of a hard bounce in the journal, and writes that down when it is free', async () => {
+  const [fine, nobody] = [await armed(), await armed()]
+  const own = await lifeIn(await delivered(0, [hardBounce(nobody), accepted(fine)]))
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('select from workspaces where id = $1 for update', [sender.workspaceId])
+  const fence = fenceOf(own)
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  expect([await statusOf(fine), await statusOf(nobody), own.journal.size]).toEqual(['sent', 'sending', 1])
+  await holder.query('rollback')
+  await until(fence, () => own.journal.size === 0)
+  expect(await statusOf(nobody)).toBe('failed')
 })
 
 test('stopped in the middle of a look that gets its answers all the same, it is shut in the end', async () => {

@@ -64,7 +64,7 @@ export function makeReplay(log: Log): Replay {
       }
       for (const ending of held) {
         if (!saidHeld.has(ending))
-          log.fault('journal', new Error(`somebody holds ${ending.id} locked, which a server has answered: it waits`), {
+          log.fault('journal', new Error(`somebody holds locked what the reply to ${ending.id} needs: it waits`), {
             messageId: ending.id,
             outcome: ending.outcome,
           })

@@ -85,7 +85,7 @@ const replayed = sql(
        cross join lateral (select from messages m where m.workspace_id = r.w and m.id = r.id limit 1) is_there
       order by r.route, r.provider_id, r.w, r.id
      on conflict do nothing)
-   select * from replay_2($1::text::json)`,
+   select * from replay_3($1::text::json)`,
 )
 
 /**

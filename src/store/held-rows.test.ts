@@ -73,41 +73,46 @@ test.each(['messages', 'outbound'] as const)(
   },
 )
 
-// What a hard bounce writes besides is in no row of the queue: a suppression, which needs its workspace. All ends of a node waited for it.
-test.each([
+// What a hard bounce writes besides is in no row of the queue: a suppression, which needs its workspace.
+const besideABounce = [
   ['the workspace', 'select from workspaces where id = $1 for update'],
   [
     'the same suppression, not committed yet,',
     `insert into suppressions (workspace_id, recipient_key, recipient, reason, created_at) values ($1, 'ann@example.org', 'ann@example.org', 'manual', app_now())`,
   ],
-])('nor for a hard bounce while somebody holds %s: it alone is asked for again', async (_, hold) => {
-  const [bounced, ...others] = (await claimed({ armed: true }, 5)) as [Armable, ...Armable[]]
-  const said = { phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code: 550 } }
-  const bounce: Ending = {
-    ...sent(bounced),
-    status: 'failed',
-    outcome: 'failed',
-    attempt: said,
-    report: {
-      type: 'hard_bounce',
-      rank: 4,
-      detail: '550 nobody',
-      bounce: { rule: 'x', class: 'x' },
-      suppress: true,
-      facts: {},
-    },
-  }
-  const holder = await world.session()
-  await holder.query('begin')
-  await holder.query(hold, [sender.workspaceId])
-  const asked = [bounce, ...others.map(sent)].map((ending) => recorder.finish(ending))
-  expect(await answers(asked)).toEqual(['55P03', true, true, true, true])
-  await holder.query('rollback')
-  expect(await recorder.finish(bounce)).toBe(true)
-  expect(await world.value('select reason from suppressions where workspace_id = $1', [sender.workspaceId])).toBe(
-    'hard_bounce',
-  )
+] as const
+const bounced = (claim: Armable): Ending => ({
+  ...sent(claim),
+  status: 'failed',
+  outcome: 'failed',
+  attempt: { phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code: 550 } },
+  report: {
+    type: 'hard_bounce',
+    rank: 4,
+    detail: '550 nobody',
+    bounce: { rule: 'x', class: 'x' },
+    suppress: true,
+    facts: {},
+  },
 })
+const whySuppressed = () => world.value('select reason from suppressions where workspace_id = $1', [sender.workspaceId])
+
+// All ends of a node waited for it.
+test.each(besideABounce)(
+  'nor for a hard bounce while somebody holds %s: it alone is asked for again',
+  async (_, hold) => {
+    const [first, ...others] = (await claimed({ armed: true }, 5)) as [Armable, ...Armable[]]
+    const bounce = bounced(first)
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query(hold, [sender.workspaceId])
+    const asked = [bounce, ...others.map(sent)].map((ending) => recorder.finish(ending))
+    expect(await answers(asked)).toEqual(['55P03', true, true, true, true])
+    await holder.query('rollback')
+    expect(await recorder.finish(bounce)).toBe(true)
+    expect(await whySuppressed()).toBe('hard_bounce')
+  },
+)
 
 test('nor do their arms: the one that is held up is renounced, and the others go on', async () => {
   const claims = await claimed({})
@@ -234,6 +239,45 @@ describe('replies out of a journal', () => {
       })
       expect(await replayEndings(world.db.rows, endings.slice(0, 1))).toEqual(['known'])
       expect(await Promise.all(others.concat(held).map(status))).toEqual(['sent', 'sent', 'sent'])
+    },
+  )
+
+  // They waited until nobody waited for the answer any more, and were asked again from the beginning: that node did not begin to deliver.
+  test.each(besideABounce)(
+    'are written down past a hard bounce while somebody holds %s, of many of that workspace, too; one that shows a restore is seen all the same',
+    async (_, hold) => {
+      const claims = await claimed({ armed: true }, 40)
+      const [first, forgotten, ...others] = claims as [Armable, Armable, ...Armable[]]
+      await world.db.run('update outbound set armed_epoch = null where message_id = $1', [forgotten.id])
+      const bounces = [first, ...others.splice(0, 30)].map(bounced)
+      const endings = [...bounces, bounced(forgotten), sent(forgotten), ...others.map(sent)]
+      const holder = await world.session()
+      await holder.query('begin')
+      await holder.query(hold, [sender.workspaceId])
+      const patient = openDatabase(world.connection, {
+        name: 'test',
+        connectionsMax: 1,
+        answerMs: limits.listening.answerMs,
+      })
+      const heard = await replayEndings(patient.rows, endings).finally(() => patient.close())
+      expect(
+        Map.groupBy(heard, (answer) => answer)
+          .entries()
+          .map(([answer, all]) => [answer, all.length])
+          .toArray(),
+      ).toEqual([
+        ['held', bounces.length],
+        ['orphan', 2],
+        ['known', others.length],
+      ])
+      expect(await world.value('select reason from delivery_stops')).toBe('orphaned_reply')
+      expect(new Set(await Promise.all(others.map(status)))).toEqual(new Set(['sent']))
+      await holder.query('rollback')
+      expect(new Set(await replayEndings(world.db.rows, bounces))).toEqual(new Set(['known']))
+      expect(await status(first)).toBe('failed')
+      expect(await whySuppressed()).toBe('hard_bounce')
+      await world.db.run('delete from delivery_stops')
+      await world.db.run('delete from orphaned_replies')
     },
   )
 

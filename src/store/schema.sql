@@ -2615,6 +2615,54 @@ begin
    where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null;
   perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $function$;
+CREATE OR REPLACE FUNCTION public.replay_3(batch json)
+ RETURNS TABLE(id uuid, epoch integer, answer text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  patience text := current_setting('lock_timeout');
+  seen json;
+  explained json;
+  held uuid[];
+  mine record;
+begin
+  held := array(select held_1(array_agg(e.w), array_agg(e.id)) from endings_of(batch) e);
+  with told as materialized (
+    select value ending, e.id, e.w, e.epoch, e.token, e.status,
+           o.message_id is not null and (e.status = 'sent' or o.epoch < e.epoch)
+             and not (o.status = 'sending' and o.epoch = e.epoch and o.token = e.token and o.armed_epoch is not distinct from e.epoch) orphan,
+           exists (select from messages m where m.workspace_id = e.w and m.id = e.id) known
+      from json_array_elements(batch) cross join lateral endings_of(json_build_array(value)) e
+      left join lateral (select x.* from outbound x where x.message_id = e.id and x.workspace_id = e.w limit 1) o on true
+  ),
+  kept as (
+    insert into orphaned_replies (workspace_id, message_id, epoch, token, ending)
+    select t.w, t.id, t.epoch, t.token, t.ending from told t where t.orphan on conflict do nothing
+  ),
+  stopped as materialized (
+    select stop_delivery_1('fence', 'orphaned_reply', json_build_object('messageId', min(t.id::text))) from told t where t.orphan having count(*) > 0
+  )
+  select json_agg(json_build_object('id', t.id, 'epoch', t.epoch, 'orphan', t.orphan, 'known', t.known)) into seen from told t left join stopped on true;
+  explained := (select coalesce(json_agg(value), '[]') from json_array_elements(batch)
+    where (value ->> 'id')::uuid <> all (held)
+      and not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
+                        and r.token = (value ->> 'token')::bigint));
+  perform set_config('lock_timeout', '500', true);
+  if not write_replies_1(explained) then
+    -- They may be many, and all are to be told within one statement's time.
+    perform set_config('lock_timeout', '5', true);
+    for mine in select (value ->> 'id')::uuid id, json_agg(value) replies from json_array_elements(explained) group by 1 order by 1 loop
+      if not write_replies_1(mine.replies) then
+        held := held || mine.id;
+      end if;
+    end loop;
+  end if;
+  perform set_config('lock_timeout', patience, true);
+  return query
+  select t.id, t.epoch, case when t.orphan then 'orphan' when t.id = any (held) then 'held' when t.known then 'known' else 'gone' end
+    from json_to_recordset(seen) as t (id uuid, epoch integer, orphan boolean, known boolean);
+end $function$;
 CREATE OR REPLACE FUNCTION public.reports_of(batch json)
  RETURNS TABLE(n integer, id uuid, w uuid, fingerprint text, type text, event text, rank smallint, detail text, bounce json, facts json, source text, reason text, rule text)
  LANGUAGE sql
@@ -2679,3 +2727,16 @@ AS $function$
     w uuid, m uuid, s integer, round integer, attempt integer, asked boolean, delivered boolean, trouble text, status smallint,
     ms integer, excerpt text, delay_ms bigint, v integer)
 $function$;
+CREATE OR REPLACE FUNCTION public.write_replies_1(replies json)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
+  update messages m set armed_epoch = e.epoch, armed_token = e.token from decisive_replies_1(replies) e
+   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null;
+  perform 1 from finish_1(replies, array(select (value ->> 'id')::uuid from json_array_elements(replies)));
+  return true;
+exception when lock_not_available then
+  return false;
+end $function$;

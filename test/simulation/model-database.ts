@@ -1,4 +1,4 @@
-// The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_1 with late_proof_1, reap_3, replay_2 and check_in_1, as
+// The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_1 with late_proof_1, reap_3, replay_3 and check_in_1, as
 // far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
 // a way to write such a function wrongly that the model checker named; the simulation must see each fail.
 import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
