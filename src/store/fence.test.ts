@@ -15,7 +15,7 @@ import {
 import { isRefusal } from '../domain/refusal.ts'
 import { catchUp } from '../webhooks/webhooks.ts'
 import { claimDue } from './claim.ts'
-import { makeRecorder, reap, type Armable, type Ending, type Mark } from './outbound.ts'
+import { hastenPutOff, makeRecorder, reap, type Armable, type Ending, type Mark } from './outbound.ts'
 import { findRelayed } from './reports.ts'
 import { makeAdmitter } from './admit.ts'
 import type { Ask } from './database.ts'
@@ -544,6 +544,39 @@ describe('the operator decides', () => {
     await liftFence(world.db)
     // Whoever drains has said so for another reason.
     expect(await reasons()).toEqual(['drain test'])
+  })
+
+  test('to assume that it was sent: what found nobody may have gone before its time since, when they were there again; what a server has put off may not', async () => {
+    const recorder = makeRecorder(world.db, world.db, await world.node())
+    const [unreached, greylisted, handedBack] = (await world.claimed(sender, [{}, {}, {}])) as [
+      Armable,
+      Armable,
+      Armable,
+    ]
+    const putOff = { status: 'retrying', delayMs: 3_600_000, outcome: 'retry' } as const
+    const refusal = { phase: 'rcpt', smtp: { stage: 'rcpt', code: 450 } }
+    await recorder.finish(endingOf(unreached, { ...putOff, attempt: { phase: 'connect', trouble: 'connect_failed' } }))
+    await recorder.finish(endingOf(greylisted, { ...putOff, attempt: refusal }))
+    await recorder.finish(endingOf(handedBack, { ...putOff, usesTry: false, attempt: { phase: 'route' } }))
+    const queue = () => world.db.run('select message_id, due_at, attempts from outbound order by 1')
+    const before = await queue()
+    const claims = [unreached, greylisted, handedBack]
+    expect(await hastenPutOff(world.db, [unreached])).toEqual(new Set([unreached.id]))
+    // Of that, and of what was sent behind it, the database that was put back knows nothing.
+    for (const row of before)
+      await world.db.run('update outbound set due_at = $2, attempts = $3 where message_id = $1', [
+        row['message_id'],
+        row['due_at'],
+        row['attempts'],
+      ])
+    await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
+    expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+    expect(await Promise.all(claims.map(({ id }) => statusOf(id)))).toEqual([
+      'delivery_unknown',
+      'retrying',
+      'retrying',
+    ])
+    expect(await queue()).toEqual(before.filter((row) => row['message_id'] !== unreached.id))
   })
 
   test('in bites, however many there are', async () => {
