@@ -1,17 +1,21 @@
-// Dated results, the newest first, in bench/results.md below its lines of explanation.
+// Dated results, the newest first, in bench/README.md below its line of explanation.
 import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { cores } from './cpu.ts'
 
-const results = fileURLToPath(new URL('results.md', import.meta.url))
+const readme = fileURLToPath(new URL('README.md', import.meta.url))
+const title = '## Results'
 
 export function record(table: string, about: string): void {
-  const [explanation = '', ...before] = fs.readFileSync(results, 'utf8').split(/^(?=## )/m)
+  const text = fs.readFileSync(readme, 'utf8')
+  const [before, after] = text.split(`${title}\n`)
+  if (before === undefined || after === undefined) throw new Error(`${readme} has no line "${title}"`)
   const day = new Date().toISOString().slice(0, 10)
-  fs.writeFileSync(results, [explanation, `## ${day}, ${commit()}\n\n${about}\n\n${table}\n\n`, ...before].join(''))
-  console.log(`Recorded in ${results}.`)
+  const entry = `### ${day}, ${commit()}\n\n${about}\n\n${table}\n`
+  fs.writeFileSync(readme, `${before}${title}\n\n${entry}\n${after.replace(/^\n+/, '')}`)
+  console.log(`Recorded in ${readme}.`)
 }
 
 function commit(): string {

@@ -170,7 +170,7 @@ test('an upgrade builds the dashboard before the restart, while the release befo
 
 test('what the service logs of a backlog is within what the journal takes of it, and no fault is lost among it', () => {
   // systemd-journald drops what comes above a unit's LogRateLimitBurst in 30 seconds, whatever it says; a line is written for each attempt.
-  const [, most = ''] = /^\| delivery of a backlog +\| ([\d,]+) \/s/m.exec(read('bench/results.md')) ?? []
+  const [, most = ''] = /^\| delivery of a backlog +\| ([\d,]+) \/s/m.exec(read('bench/README.md')) ?? []
   const linesPerSecond = Number(most.replace(',', ''))
   expect(linesPerSecond).toBeGreaterThan(1_000)
   const [, burst] = /^LogRateLimitBurst=(\d+)$/m.exec(read('ops/posthorn.service')) ?? []
