@@ -92,6 +92,9 @@ export const limits = {
   memoryReserveBytes: 64 * 1024 * 1024,
   /** So much mail is always taken in, whatever the machine has left: small mail is not refused for what large mail needs. */
   mailWithoutMemoryBytes: 8 * 1024 * 1024,
+  /** The same for delivery: less, for what was accepted goes out before more is taken in. And who has waited so long goes when no other large mail does. */
+  deliveryReserveBytes: 32 * 1024 * 1024,
+  deliveryMemoryWaitMs: 60_000,
   /** What a body in chunks takes when it grows large; what grows beyond takes as much as the largest. */
   chunkedRequestBytes: 8 * 1024 * 1024,
   /** Of a body that holds room while others wait: less in so many seconds is too slow. */

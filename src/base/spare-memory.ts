@@ -68,7 +68,7 @@ function read(...path: readonly string[]): string | undefined {
   }
 }
 
-/** Taking in a mail holds it so many times: as it came, and decoded or before the scanner. */
+/** Taking in a mail holds it so many times: as it came, and decoded or before the scanner. So does delivery: its files, and the mail that is made of them. */
 const timesHeld = 2
 /** About the largest mail: with room for it, nothing has to be done. */
 const largestBytes = 32 * 1024 * 1024
@@ -76,27 +76,27 @@ const rememberedMs = 100
 const collectedAgainMs = 10_000
 
 /**
- * How much large mail may be held at this moment, as it comes; `there` of it has come already, and is in memory. `limits` say how much may be on a machine of that size; this, what the machine has left
- * beside commands, the database, a scanner and what was never given back. Better to send somebody away than to be ended with all that is under way.
+ * How much large mail may be held at this moment, as it comes; `there` of it has come already, and is in memory, and `reserveBytes` are left to everything else. `limits` say how much may be on a machine of
+ * that size; this, what the machine has left beside commands, the database, a scanner and what was never given back. Better to send somebody away than to be ended with all that is under way.
  */
 export function makeRoomInMemory(
   spare: () => number = spareMemory,
   now: () => number = () => performance.now(),
   collect: () => void = collectGarbage,
-): (there?: number) => number {
+): (there?: number, reserveBytes?: number) => number {
   let left = 0
   let readAt = -Infinity
   let collectedAt = -Infinity
-  return (there = 0) => {
+  return (there = 0, reserveBytes = limits.memoryReserveBytes) => {
     if (now() >= readAt + rememberedMs) {
-      left = spare() - limits.memoryReserveBytes
+      left = spare()
       readAt = now()
-      if (left < largestBytes * timesHeld && readAt >= collectedAt + collectedAgainMs) {
+      if (left - limits.memoryReserveBytes < largestBytes * timesHeld && readAt >= collectedAt + collectedAgainMs) {
         collectedAt = readAt
         collect()
       }
     }
-    return Math.max(limits.mailWithoutMemoryBytes, (left + there) / timesHeld)
+    return Math.max(limits.mailWithoutMemoryBytes, (left - reserveBytes + there) / timesHeld)
   }
 }
 export const roomInMemory = makeRoomInMemory()

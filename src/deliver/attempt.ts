@@ -7,6 +7,7 @@ import type { Trouble } from '../domain/attempt.ts'
 import { isDatabaseAway } from '../store/database.ts'
 import type { Ending } from '../store/outbound.ts'
 import type { InFlight } from './flight.ts'
+import type { Leave } from './job.ts'
 import { GivenUp, NotComposable } from './prepare.ts'
 import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unable, unattempted, unread } from './record.ts'
 import type { TransmitJob, TransmitResult, Transmitter } from './transmit.ts'
@@ -27,9 +28,9 @@ const silences: ReadonlySet<Trouble> = new Set(['dns_failure', 'connect_failed',
 /** An attempt answers how it ended, undefined where that is for somebody else to write down, and never rejects. `note` hears what was seen of the other side. */
 export function makeAttempts(
   { transmitter, log, timeScale, retrySchedule }: AttemptTools,
-  jobOf: (flight: InFlight, leave: () => void) => Promise<TransmitJob | undefined>,
+  jobOf: (flight: InFlight, leave: Leave) => Promise<TransmitJob | undefined>,
   note: (flight: InFlight, route: Route, result: TransmitResult) => void,
-): (flight: InFlight, leave: () => void) => Promise<Ending | undefined> {
+): (flight: InFlight, leave: Leave) => Promise<Ending | undefined> {
   return async (flight, leave) => {
     const { claimed, giveUp } = flight
     const now = () => new Date(flight.databaseClockMs + performance.now())

@@ -184,6 +184,40 @@ describe('a message', () => {
     }
   })
 
+  test('with large attachments waits while the machine has no memory left for it, small mail with a file goes on beside it, and it costs no try', async () => {
+    let memory = limits.mailWithoutMemoryBytes
+    const sender = await senderOf()
+    const large = [
+      await withFile(sender, limits.mailWithoutMemoryBytes + 1),
+      await withFile(sender, 2 * limits.mailWithoutMemoryBytes),
+    ]
+    await started({ ...calm, memoryNow: () => memory })
+    for (const size of [limits.largeRequestBytes, limits.largeRequestBytes])
+      await becomes(await withFile(sender, size), 'sent')
+    expect(await Promise.all(large.map(statusOf))).toEqual(['sending', 'sending'])
+    memory *= 4
+    for (const id of large) await becomes(id, 'sent')
+    const attempts = await world.db.run('select message_id from attempts where message_id = any ($1)', [large])
+    expect(attempts).toHaveLength(2)
+  })
+
+  test('with large attachments goes alone where no memory is left for long, and the operator is told; what comes back to this machine as the sandbox counts for more', async () => {
+    const sender = await senderOf()
+    const large = [
+      await withFile(sender, limits.mailWithoutMemoryBytes + 1),
+      await withFile(sender, limits.mailWithoutMemoryBytes + 1),
+    ]
+    await started({ memoryNow: () => limits.mailWithoutMemoryBytes })
+    for (const id of large) await becomes(id, 'sent')
+    expect(faults()).toContain('large mail')
+    lines.length = 0
+    const part = Math.ceil(limits.mailWithoutMemoryBytes / 2)
+    await becomes(await withFile(sender, part), 'sent')
+    expect(faults()).toEqual([])
+    await becomes(await withFile(sender, part, { destination: 'simulator.posthorn.test' }), 'sent')
+    expect(faults()).toContain('large mail')
+  })
+
   test('with attachments is not held up by those for hosts that say nothing: their content gives way, without a try', async () => {
     const stalled = await peerOf({ greeting: silence })
     const crowds = [await senderOf(ownRelay(stalled)), await senderOf(ownRelay(stalled))]

@@ -23,6 +23,7 @@ import { makeJobs, type JobTools } from './job.ts'
 import type { Journal } from './journal.ts'
 import { makeLaneCursors } from './lane-cursors.ts'
 import { makeLogins } from './logins.ts'
+import { makeMemory, type MemoryTools } from './memory.ts'
 import { makeOutages } from './outages.ts'
 import { makeReaper } from './reaper.ts'
 import { makeRoom } from './room.ts'
@@ -41,7 +42,7 @@ export { visitRelay } from './relay-visit.ts'
 export { makeSigners } from './signers.ts'
 export { makeTransmitter } from './transmit.ts'
 
-export interface DeliverTools extends AttemptTools, JobTools, HeartbeatTools {
+export interface DeliverTools extends AttemptTools, JobTools, HeartbeatTools, MemoryTools {
   readonly recorder: Recorder
   readonly transmitter: Transmitter
   readonly gate: Gate
@@ -74,6 +75,7 @@ export function deliverer(
   const contentRoom = makeRoom<InFlight>(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody: it is given back before the next host. */
   const convertedRoom = makeRoom<InFlight>(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
+  const memory = makeMemory(tools)
   const tryOnce = makeAttempts(tools, makeJobs(tools, slots, convertedRoom), ({ claimed }, route, result) => {
     logins.note(claimed, route, result)
     deferrals.note(claimed, result)
@@ -148,17 +150,17 @@ export function deliverer(
 
   /** From the claim to the record. Never rejects. */
   const attempt = async (flight: InFlight): Promise<void> => {
-    // Small texts are not counted: nothing to hold, nobody to wait for.
-    const leave =
-      flight.contentBytes > 0
-        ? await contentRoom.enter(flight, flight.contentBytes, flight.giveUp.signal)
-        : () => undefined
+    // Whoever waits for memory is in nobody's way; and in the room, waits for none. Small texts are not counted: nothing to hold, nobody to wait for.
+    const { contentBytes, giveUp } = flight
+    const leaveMemory = await memory.enter(flight, giveUp.signal)
+    const gone = contentBytes > 0 ? await contentRoom.enter(flight, contentBytes, giveUp.signal) : () => undefined
     flight.heardAt = performance.now()
     let ending: Ending | undefined
     try {
-      ending = await tryOnce(flight, leave)
+      ending = await tryOnce(flight, { made: () => leaveMemory(false), gone })
     } finally {
-      leave()
+      gone()
+      leaveMemory(true)
     }
     if (ending !== undefined) await unheard.tell(ending, flight)
     if (flight.result !== undefined) backAgain.note(flight.claimed, flight.result, ending)

@@ -31,12 +31,20 @@ export interface JobTools {
   openRoute(workspaceId: string, sealed: Buffer): Route
 }
 
-/** `leave` gives the room of the content back. The answer is undefined when the content is gone. */
+/** What gives rooms back (each may be called again). */
+export interface Leave {
+  /** The mail is made, and in memory. */
+  readonly made: () => void
+  /** Its content is let go. */
+  readonly gone: () => void
+}
+
+/** The answer is undefined when the content is gone. */
 export function makeJobs(
   tools: JobTools,
   slots: Pick<Slots, 'heading'>,
   convertedRoom: Room<InFlight>,
-): (flight: InFlight, leave: () => void) => Promise<TransmitJob | undefined> {
+): (flight: InFlight, leave: Leave) => Promise<TransmitJob | undefined> {
   const preparer = makePreparer(tools.db, tools.vault, tools.sign)
 
   const armSurely = async (flight: InFlight): Promise<ArmAnswer> => {
@@ -77,6 +85,7 @@ export function makeJobs(
   return async (flight, leave) => {
     const { claimed, giveUp } = flight
     const prepared = await preparer.prepare(claimed, giveUp.signal)
+    leave.made()
     if (prepared === undefined) return undefined
     const { recipient, envelopeFrom, token, size, needs8bit, needsSmtputf8 } = prepared
     const route = claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
@@ -99,7 +108,7 @@ export function makeJobs(
       heading: (provider) => slots.heading(slotsNameOf(claimed), provider),
       arm: () => {
         held = undefined
-        leave()
+        leave.gone()
         return armSurely(flight)
       },
       heard: () => void (flight.heardAt = performance.now()),

@@ -2,6 +2,7 @@
 // CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), while the reader stays in
 // step to the true end. Cutting the input anywhere gives the same result.
 import { memoryFor } from '../base/nothing-left.ts'
+import { joined } from '../base/release.ts'
 import { limits } from '../config.ts'
 import type { ContentRoom, Holder } from './content-room.ts'
 
@@ -86,7 +87,8 @@ export class Content implements Holder {
   whole(): Buffer {
     this.#room.leave(this)
     const [first = Buffer.alloc(0), ...more] = this.pieces()
-    const whole = more.length === 0 ? first : Buffer.concat(this.#pieces)
+    const isLarge = this.#bytes > limits.smtpBlockBytes
+    const whole = more.length === 0 ? first : isLarge ? joined(this.#pieces) : Buffer.concat(this.#pieces)
     this.#pieces = [whole]
     return whole
   }

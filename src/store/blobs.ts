@@ -2,7 +2,7 @@
 // crash of the database between staging and admission would leave an accepted message without its content. What no admission adopts
 // within an hour is swept.
 import { setTimeout } from 'node:timers/promises'
-import { release } from '../base/release.ts'
+import { joined } from '../base/release.ts'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { AttachedFile } from '../mail/compose.ts'
@@ -76,13 +76,6 @@ export async function readBlob(db: Db, id: string): Promise<Buffer | undefined> 
 export async function readBlobStart(db: Db, id: string, most: number): Promise<Buffer | undefined> {
   const rows = await db.rows<{ bytes: Buffer }>(firstParts, [id, Math.ceil(most / limits.contentChunkBytes)])
   return rows.length === 0 ? undefined : joined(rows.map((row) => row.bytes))
-}
-
-/** In one piece; the chunks are let go. */
-function joined(chunks: readonly Buffer[]): Buffer {
-  const whole = Buffer.concat(chunks)
-  for (const each of chunks) release(each)
-  return whole
 }
 
 /** What is kept beside the record of a message: its attachments, or the whole mail as it came over SMTP. Undefined where the bytes of one are gone. */
