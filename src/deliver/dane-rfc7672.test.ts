@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Server } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { certificateFor } from '../../test/world/certificates.ts'
+import { certificateBy, certificateFor, namesake } from '../../test/world/certificates.ts'
 import { startDnsServer, type Name, type Zone } from '../../test/world/dns-server.ts'
 import { startValidatingResolver, type ValidatingResolver } from '../../test/world/validating-resolver.ts'
 import { makeDns } from '../base/dns.ts'
@@ -69,6 +69,22 @@ describe('a certificate', () => {
     const alone = [leaf.raw]
     expect(satisfiesDane({ records: [record(2, 0, 0, authority)], base: 'x', names }, alone)).toBe(true)
     expect(satisfiesDane({ records: [record(2, 0, 1, authority)], base: 'x', names }, alone)).toBe(false)
+  })
+
+  test('an authority that is named vouches for what its own key has signed, by certificates that may sign and whose time is not over', () => {
+    const raw = ({ cert }: { readonly cert: string }) => new X509Certificate(cert).raw
+    const isVouchedFor = (chain: readonly Buffer[], now?: Date) =>
+      [record(2, 0, 0, authority), record(2, 1, 1, authority)].map((each) =>
+        satisfiesDane({ records: [each], base: 'x', names }, chain, now),
+      )
+    const below = certificateBy(other, 'mx.dane.test')
+    const mayNotSign = [below, other].map(raw)
+    expect(isVouchedFor([...mayNotSign, authority.raw])).toEqual([false, false])
+    expect(isVouchedFor([raw(certificateBy(namesake(), 'mx.dane.test')), authority.raw])).toEqual([false, false])
+    const between = certificateBy('authority', 'between', true, 2)
+    const chain = [raw(certificateBy(between, 'mx.dane.test')), raw(between), authority.raw]
+    expect(isVouchedFor(chain)).toEqual([true, true])
+    expect(isVouchedFor(chain, new Date(Date.now() + 3 * 86_400_000))).toEqual([false, false])
   })
 
   test('a certificate or a name that cannot be read satisfies nothing, and does not keep a good record from counting', () => {
