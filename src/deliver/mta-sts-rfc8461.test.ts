@@ -41,14 +41,16 @@ describe('the policy', () => {
     [
       file('mode: enforce', 'mx: A.example.com', 'mx: *.b.example.com.', 'max_age: 600'),
       ['a.example.com', '*.b.example.com'],
+      'enforce',
     ],
     [
       file('mode: enforce', 'mx:a.example.com', 'max_age:600', 'new_key: whatever', 'mode: none').replaceAll('\r', ''),
       ['a.example.com'],
+      'enforce',
     ],
-    [file('mode: none', 'max_age: 600'), []],
-  ])('%j is one', (text, mx) => {
-    expect(parseStsPolicy('1', text)).toMatchObject({ id: '1', mx, maxAgeSeconds: 600 })
+    [file('mode: none', 'max_age: 600'), [], 'none'],
+  ])('%j is one', (text, mx, mode) => {
+    expect(parseStsPolicy('1', text)).toEqual({ id: '1', mx, mode, maxAgeSeconds: 600 })
   })
   test.each([
     file('mode: enforce', 'max_age: 600'),
@@ -182,8 +184,11 @@ describe('a policy', () => {
   })
 
   test('is not silence', async () => {
-    world.answer = () => undefined
-    expect(await policiesAt({ now: 0 }, { fetchMs: 200 }).policyFor('sts.test')).toBeUndefined()
+    const silent = createServer({ key, cert }).listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    onTestFinished(() => stopped(silent))
+    const settings = { port: portOf(silent), fetchMs: 200 }
+    expect(await policiesAt({ now: 0 }, settings).policyFor('sts.test')).toBeUndefined()
   })
 
   test('is fetched from the other family where the first is out of reach', async () => {
@@ -260,15 +265,20 @@ describe('a policy', () => {
     world.answer = enforce('new.sts.test')
     later(clock, 61_000)
     expect(await sts.policyFor('sts.test')).toMatchObject({ id: '2', mx: ['new.sts.test'] })
-    world.answer = enforce('newer.sts.test')
-    later(clock, 50_000_000)
-    expect((await sts.policyFor('sts.test'))?.mx).toEqual(['new.sts.test'])
-    for (let mx = 'new.sts.test'; mx !== 'newer.sts.test';) {
-      await new Promise((resolve) => setTimeout(resolve, 5))
-      later(clock, 61_000)
-      mx = (await sts.policyFor('sts.test'))?.mx[0] ?? ''
+    let mx: string | undefined = 'new.sts.test'
+    for (const next of ['newer.sts.test', 'newest.sts.test']) {
+      world.answer = enforce(next)
+      later(clock, 50_000_000)
+      const over = clock.now + 36_400_000
+      expect((await sts.policyFor('sts.test'))?.mx).toEqual([mx])
+      while (mx !== next) {
+        await new Promise((resolve) => setTimeout(resolve, 5))
+        later(clock, 61_000)
+        mx = (await sts.policyFor('sts.test'))?.mx[0]
+      }
+      expect(clock.now).toBeLessThan(over)
     }
-    expect(world.asked).toHaveLength(3)
+    expect(world.asked).toHaveLength(4)
   })
 
   test('that another node has fetched since counts, where ours is over and nobody answers', async () => {
@@ -285,6 +295,12 @@ describe('a policy', () => {
     delete world.dns.zone['_mta-sts.sts.test']
     delete world.dns.zone['mta-sts.sts.test']
     expect(await idle.policyFor('sts.test')).toMatchObject({ mode: 'enforce' })
+  })
+
+  test('counts also where the database can neither be asked nor keep it', async () => {
+    const away = () => Promise.reject(new Error('the database is away'))
+    const sts = policiesAt({ now: 0 }, { store: { read: away, keep: away } })
+    expect(await sts.policyFor('sts.test')).toMatchObject({ mode: 'enforce' })
   })
 
   test('survives a restart in the database, and those whose time is over are swept', async () => {
