@@ -369,6 +369,17 @@ describe('quotas', () => {
     expect(await recordsOf(sender)).toBe(1)
   })
 
+  test.each(windows)(
+    'a group whose room in the %s somebody before it takes is not admitted in part',
+    async (_, plan) => {
+      const sender = await world.sender(plan(5))
+      const group = Array.from({ length: 5 }, () => world.submission(sender))
+      const [alone, whole] = await Promise.all([here.admit(world.submission(sender)), here.admitGroup(group, Infinity)])
+      expect([alone.admitted, admittedOf(whole)]).toEqual([true, 0])
+      expect(await recordsOf(sender)).toBe(1)
+    },
+  )
+
   test('the tightest window counts', async () => {
     const sender = await world.sender({ hourly: 5, daily: 3, monthly: 4 })
     expect(admittedOf(await admitMany(sender, 9))).toBe(3)
