@@ -10,6 +10,7 @@ import { certificateBy, certificateFor, namesake } from '../../test/world/certif
 import { startDnsServer, type Name, type Zone } from '../../test/world/dns-server.ts'
 import { startValidatingResolver, type ValidatingResolver } from '../../test/world/validating-resolver.ts'
 import { makeDns } from '../base/dns.ts'
+import { limits } from '../config.ts'
 import { shownBy } from './connect.ts'
 import { satisfiesDane, usableTlsa, type Tlsa } from './dane-rfc7672.ts'
 import { makeTlsPolicies } from './tls-policy.ts'
@@ -210,18 +211,19 @@ describe('a signed zone', () => {
   })
 })
 
+const probes = { signed: 'probe.test', forged: 'forged.test' }
+const passing: Zone = {
+  'probe.test': { soa: { ttl: 60, minimum: 60 }, secure: true },
+  'forged.test': 'servfail',
+  '_25._tcp.mx.test': {
+    tlsa: [{ usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 1) }],
+    secure: true,
+  },
+}
+const host = { host: 'mx.test', address: '8.8.8.8', secure: true, canonical: 'mx.test' }
+
 describe('a resolver whose self-test meets', () => {
   const hour = 3_600_000
-  const probes = { signed: 'probe.test', forged: 'forged.test' }
-  const passing: Zone = {
-    'probe.test': { soa: { ttl: 60, minimum: 60 }, secure: true },
-    'forged.test': 'servfail',
-    '_25._tcp.mx.test': {
-      tlsa: [{ usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 1) }],
-      secure: true,
-    },
-  }
-  const host = { host: 'mx.test', address: '8.8.8.8', secure: true, canonical: 'mx.test' }
 
   /** What is said about the host by a clock of the test's own; `zone` is what the resolver says. */
   async function over(
@@ -289,19 +291,30 @@ describe('a resolver whose self-test meets', () => {
   })
 })
 
+test('what one server of the system has shown says nothing about the one that the system names after it', async () => {
+  const first = await startDnsServer(passing)
+  const silent = await startDnsServer({ ...passing, 'forged.test': 'silence' })
+  let [named, at] = [first.address, 0]
+  try {
+    const asking = makeDns({ servers: [], system: () => [named], queryMs: 50, tries: 1, now: () => at })
+    const policies = makeTlsPolicies(asking, { policyFor: async () => undefined }, probes, () => at)
+    const policy = async () => (await policies.policiesFor('d.test', [host], 25)).get('mx.test')
+    expect(await policy()).toMatchObject({ kind: 'dane' })
+    named = silent.address
+    at += limits.dnsServersReadMs + 1
+    expect(await policy()).toEqual({ kind: 'opportunistic', unsure: true })
+  } finally {
+    await first.stop()
+    await silent.stop()
+  }
+})
+
 describe('a name server of the system that hands on what another says, the AD bit too', () => {
   test.each([
     ['127.0.0.1', 'dane', 'on this machine: nobody stands between, and who set it up answers for it'],
     ['127.0.0.11', 'opportunistic', "Docker's in a container: behind it may be any server, and anybody on the way"],
   ])('%s: %s, %s', async (listening, kind) => {
-    const distant = await startDnsServer({
-      'probe.test': { soa: { ttl: 60, minimum: 60 }, secure: true },
-      'forged.test': 'servfail',
-      '_25._tcp.mx.test': {
-        tlsa: [{ usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 1) }],
-        secure: true,
-      },
-    })
+    const distant = await startDnsServer(passing)
     const near = createSocket('udp4')
     near.on('message', (question, asker) => {
       const way = createSocket('udp4')
@@ -315,9 +328,7 @@ describe('a name server of the system that hands on what another says, the AD bi
     await once(near, 'listening')
     try {
       const asking = makeDns({ servers: [], system: () => [`${listening}:${near.address().port}`] })
-      const probes = { signed: 'probe.test', forged: 'forged.test' }
       const policies = makeTlsPolicies(asking, { policyFor: async () => undefined }, probes)
-      const host = { host: 'mx.test', address: '8.8.8.8', secure: true, canonical: 'mx.test' }
       expect((await policies.policiesFor('d.test', [host], 25)).get('mx.test')?.kind).toBe(kind)
     } finally {
       await once(near.close(), 'close')
@@ -328,9 +339,7 @@ describe('a name server of the system that hands on what another says, the AD bi
 
 test('trouble of this machine with the question is no answer, and none that is kept', async () => {
   const asking = makeDns({ servers: ['127.0.0.1:65536'], queryMs: 50, tries: 1 }) // no port: a question throws
-  const probes = { signed: 'probe.test', forged: 'forged.test' }
   const policies = makeTlsPolicies(asking, { policyFor: async () => undefined }, probes)
-  const host = { host: 'mx.test', address: '8.8.8.8', secure: true, canonical: 'mx.test' }
   for (let n = 0; n < 2; n++)
     expect((await policies.policiesFor('d.test', [host], 25)).get('mx.test')).toEqual({
       kind: 'opportunistic',
