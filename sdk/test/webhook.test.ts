@@ -153,6 +153,15 @@ describe('a handler does each event once, and has the service repeat what was no
     expect(answers.map(({ status }) => status)).toEqual([400, 413, 405])
   })
 
+  test('what a memory that answers later has seen is not done again, and what it has not is done', async () => {
+    const table = new Set<string>()
+    const seen = { has: async (id: string) => table.has(id), add: async (id: string) => void table.add(id) }
+    const done: string[] = []
+    const handle = webhookHandler({ secret, seen, onEvent: ({ id }) => void done.push(id) })
+    for (let each = 0; each < 2; each++) expect((await handle(post(event))).status).toBe(204)
+    expect(done).toEqual([event.id])
+  })
+
   test('one that could not be remembered is not called done', async () => {
     const full = () => Promise.reject(new Error('no space left'))
     const onError = () => undefined
