@@ -199,27 +199,28 @@ async function checkContent(
 interface WebhookLedger {
   /** What is still to be posted. */
   readonly onLadder: ReadonlySet<string>
-  /** What was tried more than once: later events of the message do not wait for it. */
-  readonly repeated: ReadonlySet<string>
+  /** How every try ended. What was tried more than once lets later events of the message go before it. */
+  readonly tries: ReadonlyMap<string, readonly string[]>
 }
 
 async function webhookLedger(query: Ledgers['query']): Promise<WebhookLedger> {
   type Row = { id: string; sequence: number }
-  const names = (rows: readonly Row[]) => new Set(rows.map(({ id, sequence }) => `${id} ${sequence}`))
+  const nameOf = ({ id, sequence }: Row) => `${id} ${sequence}`
+  const ended = await query<Row & { how: string }>(
+    `select message_id id, sequence, concat_ws(' ', ended_at::text, 'round', round, 'try', attempt, delivered, trouble, status, duration_ms || ' ms') how
+       from webhook_attempts order by ended_at`,
+  )
+  const tries = groupBy(ended, nameOf)
   return {
-    onLadder: names(await query<Row>('select message_id id, sequence from webhook_queue')),
-    repeated: names(
-      await query<Row>(
-        'select message_id id, sequence from webhook_attempts group by message_id, sequence having count(*) > 1',
-      ),
-    ),
+    onLadder: new Set((await query<Row>('select message_id id, sequence from webhook_queue')).map(nameOf)),
+    tries: new Map([...tries].map(([name, its]) => [name, its.map(({ how }) => how)])),
   }
 }
 
 /** Every event came, at least once, at most as often as the ladder has rounds, always the same bytes, signed, and in order the first time. */
 function checkWebhooks(
   events: ReadonlyMap<string, readonly Event[]>,
-  { onLadder, repeated }: WebhookLedger,
+  { onLadder, tries }: WebhookLedger,
   received: readonly Received[],
   breach: (kind: string, what: string) => void,
 ): Record<string, number> {
@@ -235,13 +236,25 @@ function checkWebhooks(
     if (its.some(({ raw }) => !raw.equals(its[0]?.raw ?? raw))) breach('webhook', `${name} changed`)
     if (its.some(({ proved }) => proved.current === false)) breach('webhook', `${name} is not signed`)
   }
+  const storyOfWebhooks = (id: string, sequences: readonly number[]): string =>
+    sequences
+      .flatMap((sequence) => {
+        const name = `${id} ${sequence}`
+        const arrivals = (came.get(name) ?? []).map(
+          ({ at, connection }) =>
+            `came ${new Date(performance.timeOrigin + at).toISOString()} over connection ${connection}`,
+        )
+        return [`${sequence}`, ...(tries.get(name) ?? []), ...arrivals]
+      })
+      .join('; ')
   const highest = new Map<string, number>()
   for (const { event } of received) {
     const id = String(event.data.messageId)
     const sequence = Number(event.data.sequence)
     const before = highest.get(id) ?? 0
     for (let missing = before + 1; missing < sequence; missing++)
-      if (!repeated.has(`${id} ${missing}`)) breach('webhook', `${id} ${sequence} came before ${missing}`)
+      if ((tries.get(`${id} ${missing}`)?.length ?? 0) < 2)
+        breach('webhook', `${id} ${sequence} came before ${missing}: ${storyOfWebhooks(id, [missing, sequence])}`)
     highest.set(id, Math.max(before, sequence))
   }
   return { events: all, 'webhook requests': received.length, 'webhook events on their ladder': onLadder.size }
