@@ -165,6 +165,28 @@ describe('a claim', () => {
     expect(named(await claim(randomUUID()))).toEqual(['1.1', '2.1'])
   })
 
+  test('an event behind one that another node has taken and given back since the claim began is left', async () => {
+    const shop = await customer()
+    const [id = ''] = await admit(shop)
+    // A claim looks at the queue, and then it locks: between the two it is held up here.
+    const session = await world.session()
+    await session.query('select pg_advisory_lock(8)')
+    await world.db.run('alter function lock_due_webhooks_1 rename to lock_due_webhooks')
+    await world.db.run(`create function lock_due_webhooks_1(space uuid, since timestamptz, most integer)
+      returns table (workspace_id uuid, message_id uuid, sequence integer, due_at timestamptz, round integer, attempts integer, "row" tid) language plpgsql as
+      'begin perform pg_advisory_xact_lock_shared(8); return query select * from lock_due_webhooks(space, since, most); end'`)
+    await put(shop, id, 2)
+    const late = claim(randomUUID())
+    await world.untilSomebodyWaits()
+    const first = `update webhook_queue set attempts = attempts + $2, lease_until = null where workspace_id = $1 and sequence = 1`
+    for (const change of [1, -1]) await world.db.run(first, [shop.workspaceId, change])
+    await session.query('select pg_advisory_unlock(8)')
+    expect(named(await late)).toEqual([])
+    await world.db.run('drop function lock_due_webhooks_1')
+    await world.db.run('alter function lock_due_webhooks rename to lock_due_webhooks_1')
+    expect(named(await claim(randomUUID()))).toEqual(['1.1', '2.1'])
+  })
+
   test('drops what a disabled endpoint left in the queue', async () => {
     const shop = await customer()
     await admit(shop, 3)

@@ -30,6 +30,8 @@ export interface ClaimedWebhook extends WebhookClaim {
  * try, unless this claim takes both, or is under way at another node; one of ours that is under way is no hindrance: the sender keeps the order.
  * What an endpoint that is no longer active left in the queue is dropped: the events stay.
  * Rows are locked by a function, because of what PostgreSQL does with rows that change meanwhile (docs/decisions/0064).
+ * What the function has found that this statement does not see is left for the next one: it could not be taken here, and must not count as if it were, or a
+ * later event of its message would go before it.
  * Rows due before $8 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
  * open snapshot there are very many ended ones before them.
  */
@@ -51,7 +53,8 @@ const claim = sql(
         select x.version from webhook_endpoints x where x.workspace_id = w.workspace_id and x.state = 'active' limit 1) e on true),
   due as materialized (
     select next.*, s.version, row_number() over (partition by next.workspace_id order by next.due_at, next.message_id, next.sequence) turn
-      from shared s cross join lateral lock_due_webhooks_1(s.workspace_id, s.due_at, s.room) next),
+      from shared s cross join lateral lock_due_webhooks_1(s.workspace_id, s.due_at, s.room) next
+           cross join lateral (select from webhook_queue q where q.ctid = next.row limit 1) unchanged),
   chosen as materialized (
     select c.*, sum(case when c.attempts = 0 then 1 else 0 end)
              over (partition by c.workspace_id, c.message_id order by c.sequence) - case when c.attempts = 0 then 1 else 0 end firsts

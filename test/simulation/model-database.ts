@@ -1,5 +1,5 @@
-// The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_1 with late_proof_1, reap_3, replay_3 and check_in_1, as
-// far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
+// The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_1 with late_proof_1, reap_3, replay_3, check_in_1, and what an operator
+// decides after a restore (assume_sent_1, lift_fence_1), as far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
 // a way to write such a function wrongly that the model checker named; the simulation must see each fail.
 import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
 import { mayBecome } from '../../src/domain/moves.ts'
@@ -13,6 +13,8 @@ export type Flaw =
   | 'old row revived'
   | 'arm without epoch'
   | 'arm although armed'
+  | 'no pause after a failover'
+  | 'what is under way is not assumed to be sent'
 
 /** All messages are of one. */
 export const simulatedWorkspace = '00000000-0000-7000-8000-0000000000ff' as WorkspaceId
@@ -42,6 +44,28 @@ export interface MessageRecord {
   armedToken: string | null
   readonly events: { readonly sequence: number; readonly type: string; readonly reason: string | null }[]
   readonly attempts: Map<number, string>
+  /** The epochs of attempts to which somebody has said something. */
+  readonly answered: Set<number>
+}
+
+/** What a standby takes over, and what a backup puts back. */
+export interface Kept {
+  readonly at: number
+  readonly messages: Map<string, MessageRecord>
+  readonly outbound: Map<string, Row>
+  readonly suppressed: Set<string>
+  readonly counters: Map<string, number>
+  readonly timelines: Map<string, number>
+  readonly stops: Map<string, Stop>
+  readonly orphans: Map<string, FinishRow>
+  readonly timeline: number | undefined
+  readonly era: number
+  readonly eraSeen: number
+}
+
+interface Stop {
+  readonly reason: string
+  readonly since: number
 }
 
 interface FinishRow {
@@ -106,8 +130,16 @@ export class ModelDatabase {
   outbound = new Map<string, Row>()
   suppressed = new Set<string>()
   counters = new Map<string, number>()
-  stops = new Map<string, string>()
-  orphans = new Set<string>()
+  /** On which timeline each node was last found right. */
+  timelines = new Map<string, number>()
+  stops = new Map<string, Stop>()
+  orphans = new Map<string, FinishRow>()
+  /** On which all of them were. */
+  timeline: number | undefined
+  era = 0
+  eraSeen = 0
+  /** On which the server writes. */
+  serverTimeline = 1
   /** Called after a change of `stops`. */
   stopsChanged: () => void = () => undefined
   /** Called when a row becomes armed. */
@@ -117,6 +149,21 @@ export class ModelDatabase {
 
   constructor(options: ModelOptions) {
     this.#options = options
+  }
+
+  /** All that is committed by now. */
+  kept(): Kept {
+    const { messages, outbound, suppressed, counters, timelines, stops, orphans, timeline, era, eraSeen } = this
+    const tables = { messages, outbound, suppressed, counters, timelines, stops, orphans }
+    return { ...structuredClone(tables), at: this.#options.now(), timeline, era, eraSeen }
+  }
+
+  /** Another server goes on from there. */
+  failOver(from: Kept): void {
+    const { at: _, ...all } = from
+    Object.assign(this, structuredClone(all))
+    this.serverTimeline++
+    this.stopsChanged()
   }
 
   admit(id: MessageId, recipient: string, ageMs: number): void {
@@ -132,6 +179,7 @@ export class ModelDatabase {
       armedToken: null,
       events: [{ sequence: 1, type: 'message.queued', reason: null }],
       attempts: new Map(),
+      answered: new Set(),
     })
     this.outbound.set(id, {
       id,
@@ -196,7 +244,7 @@ export class ModelDatabase {
       case 'delivery-stops':
         return () =>
           [...this.stops]
-            .map(([kind, reason]) => ({ kind, reason, facts: null, since: new Date(0) }))
+            .map(([kind, { reason, since }]) => ({ kind, reason, facts: null, since: new Date(since) }))
             .sort((a, b) => (a.kind < b.kind ? -1 : 1))
       case 'drain':
         return () => this.#stop('drain', 'operator')
@@ -206,6 +254,21 @@ export class ModelDatabase {
           this.stopsChanged()
           return []
         }
+      case 'stop-by-operator':
+        return () => this.#stop('fence', 'operator')
+      case 'perhaps-hastened':
+        return () => this.#perhapsHastened((values[0] as Date).getTime())
+      case 'count-as-due':
+        return () => this.#countAsDue((values[0] as Date).getTime(), values[1] as MessageId[])
+      case 'assume-sent':
+        return () => this.#assumeSent((values[0] as Date).getTime(), (values[1] as Date).getTime())
+      case 'lift-fence':
+        return () => this.#lift()
+      // Events have no numbers here.
+      case 'adopt-events':
+        return () => [{ many: 0 }]
+      case 'renew-restored-mark':
+        return () => []
       case 'vouch':
       case 'return-path-keys':
       case 'destination-limits':
@@ -230,7 +293,7 @@ export class ModelDatabase {
   }
 
   #stop(kind: string, reason: string): object[] {
-    if (!this.stops.has(kind)) this.stops.set(kind, reason)
+    if (!this.stops.has(kind)) this.stops.set(kind, { reason, since: this.#options.now() })
     this.stopsChanged()
     return []
   }
@@ -390,7 +453,10 @@ export class ModelDatabase {
       }
       this.#move(record, ending.status, ending.event.reason ?? null, row)
       this.#report(record, ending)
-      if (!record.attempts.has(ending.epoch)) record.attempts.set(ending.epoch, ending.outcome)
+      if (!record.attempts.has(ending.epoch)) {
+        record.attempts.set(ending.epoch, ending.outcome)
+        if (ending.facts.smtp?.code !== undefined) record.answered.add(ending.epoch)
+      }
       if (ending.suppress === true) this.suppressed.add(record.recipient)
       this.#revive(record, row)
       return [{ id: ending.id, epoch: ending.epoch }]
@@ -471,7 +537,7 @@ export class ModelDatabase {
       const armed = this.#ours(ending.id, ending.epoch, ending.token)?.armedEpoch === ending.epoch
       const orphan = row !== undefined && (ending.status === 'sent' || row.epoch < ending.epoch) && !armed
       if (orphan) {
-        this.orphans.add(`${ending.id} ${ending.epoch} ${ending.token}`)
+        this.orphans.set(`${ending.id} ${ending.epoch} ${ending.token}`, ending)
         this.#stop('fence', 'orphaned_reply')
       }
       return {
@@ -480,20 +546,121 @@ export class ModelDatabase {
         answer: orphan ? 'orphan' : this.messages.has(ending.id) ? 'known' : 'gone',
       }
     })
-    this.#finish(batch.filter((ending) => !this.orphans.has(`${ending.id} ${ending.epoch} ${ending.token}`)))
+    const explained = batch.filter((ending) => !this.orphans.has(`${ending.id} ${ending.epoch} ${ending.token}`))
+    this.#nameClaims(explained)
+    this.#finish(explained)
     return answers
   }
 
-  /** Of one server that never changes: what is left of the comparison is the counter. */
-  #checkIn([node, , mark, era]: [string, string, number | null, number | null, number]): object[] {
+  /** What was assumed to be sent names no claim: a reply that is an end names it. The acceptance before any refusal, and the last one. */
+  #nameClaims(endings: readonly FinishRow[]): void {
+    for (const ending of decisiveFirst(endings)) {
+      const record = this.messages.get(ending.id)
+      if (record?.status !== 'delivery_unknown' || record.armedEpoch !== null || record.armedToken !== null) continue
+      if (!['sent', 'failed'].includes(ending.status) || !provesReply(ending)) continue
+      record.armedEpoch = ending.epoch
+      record.armedToken = ending.token
+    }
+  }
+
+  #checkIn([node, , mark, markEra]: [string, string, number | null, number | null, number]): object[] {
     const mine = this.counters.get(node)
     const firstUse = this.messages.size === 0
-    const behind = !firstUse && era === 0 && (mine === undefined || mine < (mark ?? 0))
+    if (markEra !== null && markEra > this.era) {
+      if (firstUse) this.era = markEra
+      else this.eraSeen = Math.max(this.eraSeen, markEra)
+    }
+    const isNewer = markEra !== null && markEra > this.era
+    const behind = !firstUse && (isNewer || (markEra === this.era && (mine === undefined || mine < (mark ?? 0))))
     if (behind) this.#stop('fence', 'behind')
     const counter = Math.max(mine ?? 0, behind ? 0 : (mark ?? 0))
     this.counters.set(node, counter)
-    return [{ counter: behind ? mark : counter, era: 0, trouble: behind ? 'behind' : null, serverKnown: true }]
+    if (!behind) this.#foundRight(node, firstUse)
+    return [
+      {
+        counter: behind ? mark : counter,
+        era: behind && mark !== null ? markEra : this.era,
+        trouble: behind ? 'behind' : null,
+        serverKnown: true,
+      },
+    ]
   }
+
+  /** Behind a failover everybody waits for those that have armed before. */
+  #foundRight(node: string, firstUse: boolean): void {
+    this.timelines.set(node, this.serverTimeline)
+    if (firstUse) this.timeline = this.serverTimeline
+    this.timeline ??= this.serverTimeline
+    if (this.timeline === this.serverTimeline) return
+    const waits = [...this.counters].some(
+      ([other, counter]) => counter > 0 && this.timelines.get(other) !== this.serverTimeline,
+    )
+    if (waits && this.#options.flaw !== 'no pause after a failover') this.#stop('pause', 'timeline')
+    else {
+      this.timeline = this.serverTimeline
+      this.stops.delete('pause')
+      this.stopsChanged()
+    }
+  }
+
+  #perhapsHastened(till: number): object[] {
+    return [...this.outbound.values()]
+      .filter(({ status, attempts, dueAt }) => status === 'retrying' && attempts > 0 && dueAt > till)
+      .filter(({ id, epoch }) => this.messages.get(id)?.answered.has(epoch) !== true)
+      .map(({ id }) => ({ id }))
+  }
+
+  #countAsDue(till: number, ids: readonly MessageId[]): object[] {
+    for (const row of this.outbound.values())
+      if (ids.includes(row.id) && row.status === 'retrying' && row.dueAt > till) row.dueAt = till
+    return []
+  }
+
+  /** All at once: there are never many. */
+  #assumeSent(since: number, till: number): object[] {
+    const spared = this.#options.flaw === 'what is under way is not assumed to be sent'
+    const chosen = [...this.outbound.values()].filter(
+      (row) =>
+        this.#record(row.id).createdAt <= till &&
+        row.expiresAt > since &&
+        (row.status === 'sending' ? !spared : row.dueAt <= till),
+    )
+    for (const row of chosen.sort(byId)) {
+      this.outbound.delete(row.id)
+      const record = this.#record(row.id)
+      record.armedEpoch = row.armedEpoch
+      record.armedToken = row.armedEpoch === null ? null : row.token
+      this.#move(record, 'delivery_unknown', 'assumed_sent', undefined)
+    }
+    return [{ moved: chosen.length, last: null }]
+  }
+
+  #lift(): object[] {
+    const endings = decisiveFirst([...this.orphans.values()])
+    for (const { id, epoch, token } of endings) {
+      if (!this.outbound.delete(id)) continue
+      const record = this.#record(id)
+      record.armedEpoch = epoch
+      record.armedToken = token
+      this.#move(record, 'delivery_unknown', 'assumed_sent', undefined)
+    }
+    this.#nameClaims(endings)
+    const settled = endings.flatMap((ending) => this.#lateProof(ending)).length
+    this.orphans.clear()
+    this.timeline = this.serverTimeline
+    this.era = Math.max(this.era, this.eraSeen) + 1
+    this.stops.delete('fence')
+    this.stops.delete('pause')
+    this.stopsChanged()
+    return [{ settled }]
+  }
+}
+
+/** Of one message an acceptance before all else, and then the last one. */
+function decisiveFirst(endings: readonly FinishRow[]): FinishRow[] {
+  return endings.toSorted(
+    (one, other) => Number(other.status === 'sent') - Number(one.status === 'sent') || other.epoch - one.epoch,
+  )
 }
 
 function byDue(one: Row, other: Row): number {

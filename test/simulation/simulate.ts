@@ -1,4 +1,4 @@
-// npm run simulate -- [--schedules 50000] [--seed N] [--mutation NAME | --mutations]: runs schedules of the simulation, each with a seed of its own,
+// npm run simulate -- [--schedules 50000] [--seed N] [--weather NAME] [--mutation NAME | --mutations]: runs schedules of the simulation, each with a seed of its own,
 // from the first on. A schedule that breaks the promise is told with the command that replays it alone. With --mutations every mutation
 // is tried until it has failed.
 import crypto, { generateKeyPairSync, randomBytes } from 'node:crypto'
@@ -14,7 +14,7 @@ import { makeVault, sealedAs } from '../../src/base/secret.ts'
 import { chance } from '../world/random.ts'
 import { simulatedWorkspace } from './model-database.ts'
 import { mutations, type Patch } from './mutations.ts'
-import { runSchedule, type Code, type Edges, type Mutation, type Verdict } from './world.ts'
+import { isWeather, runSchedule, type Code, type Edges, type Mutation, type Verdict } from './world.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const say = (words: string) => process.stdout.write(`${words}\n`)
@@ -42,6 +42,7 @@ async function loadCode(source: string): Promise<Code> {
     journal: (await load('deliver/journal.ts')) as Code['journal'],
     mark: (await load('deliver/mark.ts')) as Code['mark'],
     outbound: (await load('store/outbound.ts')) as Code['outbound'],
+    fence: (await load('store/fence.ts')) as Code['fence'],
   }
 }
 
@@ -126,12 +127,17 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     mutation: { type: 'string' },
     mutations: { type: 'boolean', default: false },
+    weather: { type: 'string' },
   },
 })
+const weatherOf = (name: string | undefined): Mutation => {
+  if (name !== undefined && !isWeather(name)) throw new Error(`no such weather: ${name}`)
+  return name === undefined ? {} : { weather: name }
+}
 const seeds = Array.from({ length: Number(values.schedules) }, (_, n) => Number(values.seed) + n)
 const began = performance.now()
 const replay = (seed: number, name?: string) =>
-  `npm run simulate -- --schedules 1 --seed ${seed}${name === undefined ? '' : ` --mutation '${name}'`}`
+  `npm run simulate -- --schedules 1 --seed ${seed}${name === undefined ? '' : ` --mutation '${name}'`}${values.weather === undefined ? '' : ` --weather ${values.weather}`}`
 
 if (values.mutations) {
   for (const name of Object.keys(mutations)) {
@@ -147,7 +153,7 @@ if (values.mutations) {
 } else {
   const { sum, found } =
     values.mutation === undefined
-      ? await schedules(await loadCode(join(root, 'src')), {}, seeds)
+      ? await schedules(await loadCode(join(root, 'src')), weatherOf(values.weather), seeds)
       : await mutated(values.mutation, seeds)
   const ends = Object.entries(sum.ends)
     .map(([status, times]) => `${times} ${status}`)

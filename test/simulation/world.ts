@@ -6,6 +6,7 @@ import { settingTable } from '../../src/config.ts'
 import type * as deliverCode from '../../src/deliver/deliver.ts'
 import type * as journalCode from '../../src/deliver/journal.ts'
 import type * as markCode from '../../src/deliver/mark.ts'
+import type * as fenceCode from '../../src/store/fence.ts'
 import type * as outboundCode from '../../src/store/outbound.ts'
 import type { Log } from '../../src/base/log.ts'
 import type { Vault } from '../../src/base/secret.ts'
@@ -13,11 +14,12 @@ import type { FileHandle } from 'node:fs/promises'
 import type { Ask, Db } from '../../src/store/database.ts'
 import type { MessageId } from '../../src/domain/message.ts'
 import type { NodeMark } from '../../src/store/fence.ts'
+import type { Journal } from '../../src/deliver/journal.ts'
 import type { Recorder } from '../../src/store/outbound.ts'
 import type { Transmitter } from '../../src/deliver/transmit.ts'
 import type { Chance } from '../world/random.ts'
 import { Kernel, type Process } from './kernel.ts'
-import { ModelDatabase, type Flaw, type MessageRecord, type Row } from './model-database.ts'
+import { ModelDatabase, type Flaw, type Kept, type MessageRecord, type Row } from './model-database.ts'
 import { makeNetwork, type Dot } from './network.ts'
 
 /** The code under test, as it is or as a mutation left it. */
@@ -26,6 +28,7 @@ export interface Code {
   readonly journal: typeof journalCode
   readonly mark: typeof markCode
   readonly outbound: typeof outboundCode
+  readonly fence: typeof fenceCode
 }
 
 export interface Mutation {
@@ -62,6 +65,23 @@ export interface Verdict {
 
 const leaseMs = 2_000
 
+interface Weather {
+  /** How often a statement waits for a lock, and how long at most. */
+  readonly locks: number
+  readonly lockMs: number
+  /** How often a statement is lost on its way, and how often its answer. */
+  readonly lost: number
+  readonly unheard: number
+  readonly skewEveryMs: number
+  readonly strikes: number
+  readonly killEveryMs: number
+  readonly awayEveryMs?: number
+  /** How often a disk takes only a part of what is written, or none of it; a machine that dies loses what was not synced. */
+  readonly diskRefuses?: number
+  /** A standby that has not received everything takes over. */
+  readonly failoverEveryMs?: number
+}
+
 /** What is more frequent in one schedule than in others: rare coincidences become likely somewhere. */
 const weathers = {
   mixed: { locks: 0.05, lockMs: 1_500, lost: 0.01, unheard: 0.06, skewEveryMs: 12_000, strikes: 1, killEveryMs: 6_000 },
@@ -88,7 +108,30 @@ const weathers = {
   // Where the database never seems to be away, reapers believe in every lease that ran out: in doubt about commits, and slowly.
   doubt: { locks: 0.1, lockMs: 1_500, lost: 0, unheard: 0.3, skewEveryMs: Infinity, strikes: 1, killEveryMs: 20_000 },
   slow: { locks: 0.5, lockMs: 500, lost: 0, unheard: 0, skewEveryMs: Infinity, strikes: 3, killEveryMs: 8_000 },
-} as const
+  disk: {
+    locks: 0.05,
+    lockMs: 500,
+    lost: 0.01,
+    unheard: 0.03,
+    skewEveryMs: 20_000,
+    strikes: 1,
+    killEveryMs: 4_000,
+    awayEveryMs: 3_000,
+    diskRefuses: 0.2,
+  },
+  failover: {
+    locks: 0.05,
+    lockMs: 500,
+    lost: 0.01,
+    unheard: 0.03,
+    skewEveryMs: 20_000,
+    strikes: 3,
+    killEveryMs: 8_000,
+    failoverEveryMs: 5_000,
+  },
+} as const satisfies Record<string, Weather>
+export const isWeather = (name: string): name is keyof typeof weathers => name in weathers
+
 const troubledMs = 14_000
 const peaceMs = 90_000
 
@@ -111,6 +154,8 @@ const silent: Log = {
 interface Disk {
   mark: (NodeMark & { node: string }) | undefined
   journal: string
+  /** What of it outlives the machine. */
+  journalSynced: string
 }
 
 interface Node {
@@ -124,7 +169,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
   const kernel = new Kernel(chance)
   const giveBack = kernel.takeOver()
   const breaches: string[] = []
-  const weather = weathers[mutation.weather ?? chance.of(Object.keys(weathers) as (keyof typeof weathers)[])]
+  const weather: Weather = weathers[mutation.weather ?? chance.of(Object.keys(weathers) as (keyof typeof weathers)[])]
   let kills = 0
   let peace = false
   const tell = (who: Process | undefined, words: string) =>
@@ -134,8 +179,9 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
   const dots = new Map<string, Dot[]>()
   const dotsOf = (recipient: string): Dot[] => dots.get(recipient) ?? []
   const armedWhileSuppressed = new Set<string>()
-  /** Processes that were killed at some time after they wrote a dot. */
   const nodes: Node[] = []
+  /** The replies that a journal has taken. */
+  const journalled: { readonly id: MessageId; readonly epoch: number; readonly node: string }[] = []
 
   /** The database's clock is set forward now and then: leases run out before their holders can know. */
   let skewMs = 0
@@ -187,7 +233,16 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     kills++
     tell(process, 'killed')
     kernel.kill(process)
+    if (weather.diskRefuses !== undefined && chance.happens(0.5)) powerCut(node.disk)
     kernel.after(50 + chance.next() * 4_000, () => start(node))
+  }
+  /** Of what was not synced nothing is left, or all that was to come, or a part of it. */
+  const powerCut = (disk: Disk): void => {
+    const { journal, journalSynced } = disk
+    const isMore = journal.startsWith(journalSynced)
+    const more = Math.floor(chance.next() * (journal.length - journalSynced.length + 1))
+    disk.journal = isMore ? journal.slice(0, journalSynced.length + more) : chance.of([journal, journalSynced])
+    disk.journalSynced = disk.journal
   }
 
   const network = makeNetwork(
@@ -226,6 +281,8 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
   // The link to the database
 
   let awayUntil = 0
+  /** Raised by each failover: what was asked of the server before is lost with it. */
+  let server = 0
   const away = () => Object.assign(new Error('Connection terminated unexpectedly'))
   const execute = (run: () => object[], settle: (answer: object[] | Error) => void): void => {
     try {
@@ -234,7 +291,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
       settle(error as Error)
     }
   }
-  const ask = (process: Process, name: string, values: readonly unknown[]): Promise<object[]> =>
+  const ask = (process: Process, name: string, values: readonly unknown[], of = server): Promise<object[]> =>
     new Promise((resolve, reject) => {
       const answer = (what: object[] | Error) =>
         kernel.after(
@@ -253,7 +310,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         return ms
       }
       kernel.after(0.1 + chance.next() * 2, () => {
-        if (kernel.now < awayUntil) return answer(away())
+        if (kernel.now < awayUntil || of !== server) return answer(away())
         const fate = peace ? 1 : chance.next()
         if (fate < weather.lost) return answer(away()) // nothing happened
         const unheard =
@@ -262,13 +319,16 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         if (fate < unheard) {
           // Nobody hears of it, and it happens now or later.
           answer(away())
-          kernel.after(chance.happens(0.5) ? lockMs() : chance.next() * 20_000, () => execute(run, () => undefined))
-        } else kernel.after(lockMs(), () => execute(run, answer))
+          kernel.after(chance.happens(0.5) ? lockMs() : chance.next() * 20_000, () => {
+            if (of === server) execute(run, () => undefined)
+          })
+        } else kernel.after(lockMs(), () => (of === server ? execute(run, answer) : answer(away())))
       })
     })
   const linkOf = (process: Process, greet?: (ask: Ask) => Promise<void>): Db => {
     let greeted = greet === undefined
-    const plain: Ask = ({ name }, values = []) => ask(process, name, values) as never
+    let connectedTo = server
+    const plain: Ask = ({ name }, values = []) => ask(process, name, values, connectedTo) as never
     const rows: Ask = async (statement, values) => {
       try {
         if (!greeted) await greet?.(plain)
@@ -276,6 +336,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         return await plain(statement, values)
       } catch (error) {
         greeted = greet === undefined
+        connectedTo = server
         throw error
       }
     }
@@ -287,6 +348,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     }
   }
   const listeners = new Set<() => void>()
+  /** Hears of stops, and of a new session. */
   database.stopsChanged = () => {
     for (const hear of listeners) hear()
   }
@@ -299,10 +361,11 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
       const mark = code.mark.makeMark(
         node.disk.mark,
         (record) =>
-          new Promise((resolve) => {
+          new Promise((resolve, reject) => {
             kernel.after(
               writeMs(),
               () => {
+                if (isRefused()) return reject(new Error('ENOSPC'))
                 node.disk.mark = record
                 resolve()
               },
@@ -310,7 +373,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
             )
           }),
       )
-      const journal = openJournal(node, process, writeMs)
+      const journal = watched(openJournal(node, process, writeMs), node)
       const fence = code.deliver.makeFence({
         own: { mark, journal },
         beside: () => Promise.resolve([]),
@@ -318,8 +381,21 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         name: node.name,
         log,
         listen: (heard) => {
-          const asking: Ask = ({ name }, values = []) => ask(process, name, values) as never
-          const hear = () => kernel.after(1 + chance.next() * 3, () => heard(asking), process)
+          let session = server
+          const sessionWith = (which: number): Ask => {
+            session = which
+            return ({ name }, values = []) => ask(process, name, values, which) as never
+          }
+          let asking = sessionWith(server)
+          const hear = () =>
+            kernel.after(
+              1 + chance.next() * 3,
+              () => {
+                if (session !== server) asking = sessionWith(server)
+                heard(asking)
+              },
+              process,
+            )
           listeners.add(hear)
           hear()
           return {
@@ -367,14 +443,31 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     node.process = process
   }
 
+  const isRefused = (): boolean => !peace && chance.happens(weather.diskRefuses ?? 0)
+  const watched = (journal: Journal, { name }: Node): Journal => ({
+    get inherited() {
+      return journal.inherited
+    },
+    get size() {
+      return journal.size
+    },
+    keep: async (ending) => {
+      await journal.keep(ending)
+      journalled.push({ id: ending.id, epoch: ending.epoch, node: name })
+      tell(kernel.process, `has ${ending.id} in its journal, as ${ending.status}`)
+    },
+    settle: (claim) => journal.settle(claim),
+    close: () => journal.close(),
+  })
   const openJournal = ({ disk }: Node, process: Process, writeMs: () => number) => {
     const { endings, good } = code.journal.readLines(disk.journal)
-    disk.journal = good
+    disk.journal = disk.journalSynced = good
     const onDisk = (act: () => void): Promise<never> =>
-      new Promise((resolve) => {
+      new Promise((resolve, reject) => {
         kernel.after(
           writeMs(),
           () => {
+            if (isRefused()) return reject(new Error('ENOSPC'))
             act()
             resolve(undefined as never)
           },
@@ -384,13 +477,13 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     const handle: Pick<FileHandle, 'appendFile' | 'truncate' | 'datasync' | 'close'> = {
       appendFile: (text) => {
         const whole = text as string
-        // Who dies meanwhile leaves a part of it.
+        // Who dies meanwhile leaves a part of it, and a disk that is full takes no more.
         const part = Math.floor(chance.next() * whole.length)
         disk.journal += whole.slice(0, part)
         return onDisk(() => (disk.journal += whole.slice(part)))
       },
       truncate: (length = 0) => onDisk(() => (disk.journal = disk.journal.slice(0, length))),
-      datasync: () => onDisk(() => undefined),
+      datasync: () => onDisk(() => (disk.journalSynced = disk.journal)),
       close: () => Promise.resolve(),
     }
     return code.journal.makeJournal(handle, endings, good.length)
@@ -399,10 +492,11 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
   // What happens
 
   const messages = 1 + chance.below(3)
+  let admitted = 0
   for (let n = 0; n < 2 + chance.below(2); n++) {
     const node: Node = {
       name: `node${n}.test`,
-      disk: { mark: undefined, journal: '' },
+      disk: { mark: undefined, journal: '', journalSynced: '' },
       process: undefined,
       stop: () => Promise.resolve(),
     }
@@ -412,6 +506,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
   for (let n = 0; n < messages; n++)
     kernel.after(50 + chance.next() * 2_000, () => {
       const domain = chance.of(['one.example', 'two.example'])
+      admitted++
       database.admit(`00000000-0000-7000-8000-00000000000${n}` as MessageId, `m${n}@${domain}`, 3_600_000)
     })
   const sometimes = (everyMs: number, act: () => void): void => {
@@ -422,9 +517,12 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     }
     kernel.after(everyMs * 2 * chance.next(), again)
   }
+  let standby: Kept | undefined
+  let decideSince = Infinity
   /** The times between tries pass as if they were short. */
   const hasten = () => {
-    for (const row of database.outbound.values())
+    // On the standby, too: what it gives is as near then.
+    for (const row of [...database.outbound.values(), ...(standby?.outbound.values() ?? [])])
       if (row.leaseUntil === null) row.dueAt = Math.min(row.dueAt, kernel.now + skewMs)
   }
   sometimes(1_200, hasten)
@@ -434,7 +532,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     if (process !== undefined) stopAWhile(process)
   })
   sometimes(weather.skewEveryMs, () => (skewMs += chance.next() * 2 * leaseMs))
-  sometimes(20_000, () => (awayUntil = kernel.now + chance.next() * 6_000))
+  sometimes(weather.awayEveryMs ?? 20_000, () => (awayUntil = kernel.now + chance.next() * 6_000))
   sometimes(40_000, suppressOne)
   sometimes(30_000, () => {
     const begin = database.begin(chance.happens(0.6) ? 'drain' : 'undrain', [])
@@ -459,8 +557,34 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     )
   })
 
+  let failovers = 0
+  if (weather.failoverEveryMs !== undefined) {
+    standby = database.kept()
+    sometimes(1_500, () => (standby = database.kept()))
+    sometimes(weather.failoverEveryMs, () => {
+      if (standby === undefined) return
+      tell(undefined, `a standby takes over that is ${Math.round(kernel.now + skewMs - standby.at)} ms behind`)
+      failovers++
+      server++
+      awayUntil = kernel.now + chance.next() * 2_000
+      database.failOver(standby)
+      decideSince = Math.min(decideSince, standby.at)
+      standby = database.kept()
+    })
+    // Somebody decides, some time after delivery was stopped.
+    const db = database.db()
+    const decide = () => {
+      if (database.stops.has('fence'))
+        void code.fence
+          .assumeSentSince(db, new Date(decideSince))
+          .then((moved) => code.fence.liftFence(db).then(() => tell(undefined, `${moved} are assumed to be sent`)))
+      kernel.after(chance.next() * 8_000, decide)
+    }
+    decide()
+  }
+
   const isOver = () => breaches.length > 0
-  const isQuiet = () => isOver() || (database.messages.size === messages && database.outbound.size === 0)
+  const isQuiet = () => isOver() || (admitted === messages && database.outbound.size === 0)
   try {
     await kernel.run(isOver, troubledMs)
     peace = true
@@ -491,6 +615,11 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     if (status === 'sent' && accepted !== 1) wrong(`is sent and was accepted ${accepted} times`)
     if (status === 'failed' && accepted > 0) wrong('is failed and was accepted')
     if (database.outbound.has(id) || !['sent', 'failed', 'delivery_unknown'].includes(status)) wrong('has not ended')
+    const inJournal = journalled.find((each) => each.id === id && each.epoch === armedEpoch)
+    // What a standby has not received cannot be told apart from what nobody heard.
+    if (failovers > 0) continue
+    if (status === 'delivery_unknown' && inJournal !== undefined)
+      wrong(`is unknown although ${inJournal.node} had the answer in its journal`)
     // A worker that lived on and heard the answer makes it known.
     const last = its.at(-1)
     if (
@@ -502,7 +631,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     )
       wrong('is unknown although its living worker heard the answer')
   }
-  if (database.stops.has('fence')) breach(`the fence stopped delivery: ${database.stops.get('fence')}`)
+  if (database.stops.has('fence')) breach(`the fence stopped delivery: ${database.stops.get('fence')?.reason}`)
   const ends: Record<string, number> = {}
   for (const { status } of database.messages.values()) ends[status] = (ends[status] ?? 0) + 1
   return { breaches, dots: [...dots.values()].flat().length, kills, ends }
