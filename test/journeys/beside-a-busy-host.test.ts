@@ -1,7 +1,7 @@
 // One provider, two of its mail hosts, and a few connections for both: a long line at one of them is no reason to wait at the other.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
-import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
 let dns: DnsServer
@@ -19,10 +19,7 @@ beforeAll(async () => {
   })
   posthorn = await startPosthorn({
     settings: {
-      POSTHORN_ROUTE: 'mx',
-      POSTHORN_DNS_SERVERS: dns.address,
-      POSTHORN_MX_PORT: String(busy.port),
-      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+      ...overMx(dns, busy),
     },
   })
 })

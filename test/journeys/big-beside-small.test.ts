@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
 const bigBytes = 20 * 1024 * 1024
@@ -22,10 +22,7 @@ beforeAll(async () => {
   dns = await startDnsServer({ 'there.example': { a: ['127.0.0.1'] } })
   posthorn = await startPosthorn({
     settings: {
-      POSTHORN_ROUTE: 'mx',
-      POSTHORN_DNS_SERVERS: dns.address,
-      POSTHORN_MX_PORT: String(receiver.port),
-      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+      ...overMx(dns, receiver),
     },
   })
   shop = await posthorn.workspace()

@@ -6,7 +6,7 @@ import { startBouncingPostfix } from '../world/bouncing-postfix.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import { startExim } from '../world/exim.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { freePort } from '../world/postfix.ts'
 
 interface Provider {
@@ -34,10 +34,7 @@ describe.each([
     posthorn = await startPosthorn({
       settings: {
         POSTHORN_FEEDBACK_PORT: String(feedbackPort),
-        POSTHORN_ROUTE: 'mx',
-        POSTHORN_DNS_SERVERS: dns.address,
-        POSTHORN_MX_PORT: String(provider.port),
-        POSTHORN_ALLOW_PRIVATE_MX: 'true',
+        ...overMx(dns, provider),
       },
     })
     shops.set('mx', await posthorn.workspace())

@@ -44,15 +44,6 @@ const charged = async () =>
   (await posthorn.query<{ n: number }>('select month_count n from usage where workspace_id = $1', [shop.id]))[0]?.n
 const journal = () => readFileSync(join(posthorn.dataDir, 'delivery', '1', 'journal.jsonl'), 'utf8')
 
-/** Looks until it is so. */
-async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = 60_000): Promise<void> {
-  const deadline = Date.now() + withinMs
-  while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${withinMs} ms\n${posthorn.said().slice(-3_000)}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
-  }
-}
-
 /** The receiver has its dot; its answer is let go. */
 async function answered(): Promise<void> {
   await receiver.reached('eod')
@@ -136,7 +127,7 @@ describe('the commit of an acceptance', () => {
       const patience = { signal: AbortSignal.timeout(3_000) }
       expect((await fetch(`${posthorn.url}/readyz`, patience)).status).toBe(503)
       posthorn.proxy()[on](false)
-      await until('accepts again', async () => (await shop.send(one)).status === 202)
+      await posthorn.until('accepts again', async () => (await shop.send(one)).status === 202)
       // What hung on the wire may have landed after the answer 503: kept more than told is allowed, the other way is not.
       expect((await records()).length).toBeGreaterThan(kept)
     }
@@ -153,7 +144,7 @@ describe('the commit of an acceptance', () => {
       const answer = await sending.finally(() => posthorn.proxy().hold(false))
       expect(performance.now() - began).toBeLessThan(5_500)
       expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, expect.stringMatching(/^\d+$/)])
-      await until('accepts again', async () => (await shop.send(large)).status === 202)
+      await posthorn.until('accepts again', async () => (await shop.send(large)).status === 202)
       expect(await posthorn.query('select from messages where subject = $1', [large.subject])).toHaveLength(1)
     },
     120_000,
@@ -179,7 +170,7 @@ describe('the commit of an acceptance', () => {
     await posthorn.query(`update outbound set due_at = app_now()`)
     await posthorn.startAgain({ POSTHORN_ROLES: 'all' })
     for (const _ of kept) await answered()
-    await until('all sent', async () => (await records()).every(({ status }) => status === 'sent'))
+    await posthorn.until('all sent', async () => (await records()).every(({ status }) => status === 'sent'))
     expect(new Set((await dots()).map(({ messageId }) => messageId)).size).toBe(kept.length)
     expect((await dots()).length).toBe(kept.length)
   }, 120_000)
@@ -301,10 +292,10 @@ describe('delivery', () => {
     await receiver.reached('eod')
     posthorn.proxy().away(true)
     receiver.release()
-    await until('in the journal', () => journal().includes(id))
+    await posthorn.until('in the journal', () => journal().includes(id))
     posthorn.proxy().away(false)
     expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
-    await until('the journal is empty', () => journal() === '')
+    await posthorn.until('the journal is empty', () => journal() === '')
     expect(await dots()).toHaveLength(1)
   })
 
@@ -313,7 +304,7 @@ describe('delivery', () => {
     await receiver.reached('eod')
     posthorn.proxy().hold(true)
     receiver.release()
-    await until('in the journal', () => journal().includes(id))
+    await posthorn.until('in the journal', () => journal().includes(id))
     await posthorn.kill9()
     posthorn.proxy().hold(false)
     await posthorn.startAgain()
@@ -327,7 +318,7 @@ describe('delivery', () => {
     await receiver.reached('eod')
     posthorn.proxy().hold(true)
     receiver.release()
-    await until('in the journal', () => journal().includes(id))
+    await posthorn.until('in the journal', () => journal().includes(id))
     await posthorn.kill9()
     // Another machine's worker reaps it.
     await posthorn.query(`update outbound set lease_until = app_now() - interval '1 second' where message_id = $1`, [

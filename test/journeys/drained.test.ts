@@ -29,7 +29,8 @@ test('a drain ends what is past the dot, hands back the rest, outlives restarts,
   await Promise.all([atRcpt.reached('rcpt'), atDot.reached('eod')])
 
   const draining = one.cli<{ draining: boolean; inFlight: number; waiting: number }>('drain')
-  await untilRow(`select from outbound where lease_until is not null having count(*) = 1`)
+  const armedAlone = 'select from outbound where lease_until is not null having count(*) = 1'
+  await one.until('all but the armed one handed back', async () => (await one.query(armedAlone)).length > 0)
   atDot.release()
   expect(await draining).toEqual({ draining: true, inFlight: 0, waiting: 6 })
   expect(await late.settled(armed)).toMatchObject({ processingStatus: 'sent' })
@@ -55,11 +56,3 @@ test('a drain ends what is past the dot, hands back the rest, outlives restarts,
   clearInterval(pushing)
   expect((await atRcpt.ledger()).length + (await atDot.ledger()).length).toBe(8)
 }, 180_000)
-
-async function untilRow(text: string): Promise<void> {
-  const deadline = Date.now() + 90_000
-  while ((await one.query(text)).length === 0) {
-    if (Date.now() > deadline) throw new Error(`never: ${text}\n${one.said().slice(-3_000)}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}

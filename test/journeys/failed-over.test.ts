@@ -72,14 +72,8 @@ async function checked(): Promise<number> {
   return rows.filter(({ status }) => status === 'delivery_unknown').length
 }
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 90_000
-  while (!(await isSo().catch(() => false))) {
-    if (Date.now() > deadline) throw new Error(`${what}: never\n${posthorn.said().slice(-4_000)}`)
-    await pause(30)
-  }
-}
+/** The database may be away meanwhile. */
+const until = (what: string, isSo: () => Promise<boolean>) => posthorn.until(what, () => isSo().catch(() => false))
 const progress = async (more: number) => {
   const [target, before] = [accepted.size + more, (await receiver.ledger()).length + more / 2]
   await until(`${more} more`, async () => accepted.size >= target && (await receiver.ledger()).length >= before)

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
 const steps = ['connect', 'ehlo', 'mail', 'rcpt', 'data', 'content', 'eod'] as const
@@ -31,10 +31,7 @@ beforeAll(async () => {
   front = await startPosthorn({
     settings: {
       POSTHORN_ROLES: 'api',
-      POSTHORN_ROUTE: 'mx',
-      POSTHORN_DNS_SERVERS: dns.address,
-      POSTHORN_MX_PORT: String(port),
-      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+      ...overMx(dns, { port }),
       POSTHORN_LEASE_SECONDS: '2',
       POSTHORN_TIME_SCALE: '600',
     },

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
 const count = 1_000
@@ -21,10 +21,7 @@ beforeAll(async () => {
   posthorn = await startPosthorn({
     database: 'embedded',
     settings: {
-      POSTHORN_ROUTE: 'mx',
-      POSTHORN_DNS_SERVERS: dns.address,
-      POSTHORN_MX_PORT: String(receiver.port),
-      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+      ...overMx(dns, receiver),
       POSTHORN_TIME_SCALE: '600',
       POSTHORN_LEASE_SECONDS: '2',
       POSTHORN_ROLES: 'api', // so that all are accepted before the first is delivered
@@ -59,7 +56,11 @@ test('kill -9 of everything: none lost, none twice, every unknown was armed', as
   const armed = await posthorn.query<{ id: string }>('select message_id id from outbound where armed_epoch is not null')
   await posthorn.stop()
   await posthorn.startAgain({ POSTHORN_ROLES: 'all' })
-  await untilQueueIsEmpty()
+  await posthorn.until(
+    'the queue is empty',
+    async () => (await posthorn.query('select from outbound limit 1')).length === 0,
+    180_000,
+  )
 
   const ledger = await receiver.ledger()
   const copies = new Map<string, number>()
@@ -102,16 +103,4 @@ async function sendAll(accepted: Set<string>, many: number, atOnce: number, held
   }
   const ends = await Promise.allSettled(Array.from({ length: atOnce }, send))
   for (const end of ends) if (end.status === 'rejected') throw end.reason
-}
-
-/** As an operator would watch it. */
-async function untilQueueIsEmpty(): Promise<void> {
-  const deadline = Date.now() + 180_000
-  for (;;) {
-    const [row] = await posthorn.query<{ left: number }>('select count(*)::integer as left from outbound')
-    if (row?.left === 0) return
-    if (Date.now() > deadline)
-      throw new Error(`${row?.left} messages are still queued:\n${posthorn.said().slice(-4_000)}`)
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  }
 }

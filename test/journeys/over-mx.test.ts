@@ -5,7 +5,7 @@ import { certificateFor } from '../world/certificates.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
 let dns: DnsServer
@@ -42,10 +42,7 @@ beforeAll(async () => {
   })
   posthorn = await startPosthorn({
     settings: {
-      POSTHORN_ROUTE: 'mx',
-      POSTHORN_DNS_SERVERS: dns.address,
-      POSTHORN_MX_PORT: String(receiver.port),
-      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+      ...overMx(dns, receiver),
       POSTHORN_TIME_SCALE: '3000',
     },
   })

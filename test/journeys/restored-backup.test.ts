@@ -58,6 +58,7 @@ async function backup(direction: 'save' | 'restore'): Promise<void> {
 const copies = async (id: string) => (await receiver.ledger()).filter(({ messageId }) => messageId.includes(id)).length
 const delivery = async () =>
   ((await (await fetch(`${posthorn.url}/readyz`)).json()) as { detail: { delivery: string } }).detail.delivery
+const untilDelivery = (is: string) => posthorn.until(is, async () => (await delivery()) === is)
 /** A message that is in the backup unsent, and was sent after it. */
 async function sentAfterTheBackup(): Promise<string> {
   const first = await shop.accepted({ recipient: 'ok@there.example' })
@@ -80,7 +81,7 @@ test('behind its own file: fenced, acceptance goes on, and --assume-sent-since s
   const id = await sentAfterTheBackup()
   // Found by this very start, and told before its `posthorn ready`.
   expect(posthorn.said()).toMatch(/DELIVERY IS STOPPED \(behind\)/)
-  await until(async () => (await delivery()) === 'stopped (fence: behind)')
+  await untilDelivery('stopped (fence: behind)')
   expect((await fetch(`${posthorn.url}/readyz`)).status).toBe(200)
   const fresh = await shop.accepted({ recipient: 'ok+3@there.example' })
   expect(await metric('posthorn_delivery_stopped_by_fence')).toBe(1)
@@ -106,12 +107,12 @@ test('behind its own file: fenced, acceptance goes on, and --assume-sent-since s
 
 test('--resume sends what is queued, because the operator says so; and the next restore is found again', async () => {
   const id = await sentAfterTheBackup()
-  await until(async () => (await delivery()) === 'stopped (fence: behind)')
+  await untilDelivery('stopped (fence: behind)')
   expect(await posthorn.cli('recover', '--resume')).toMatchObject({ stoppedBy: ['behind'], assumedSent: 0 })
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
   expect(await copies(id)).toBe(2)
   const again = await sentAfterTheBackup()
-  await until(async () => (await delivery()) === 'stopped (fence: behind)')
+  await untilDelivery('stopped (fence: behind)')
   expect(await copies(again)).toBe(1)
 }, 180_000)
 
@@ -127,7 +128,7 @@ test('a new machine over a database with undelivered mail is fenced; beside one 
   await posthorn.startAgain({ POSTHORN_ROLES: 'api' })
   const waiting = await shop.accepted({ recipient: 'ok+4@there.example' })
   const stranger = await posthorn.anotherNode({ POSTHORN_DATA_DIR: newFolder() })
-  await until(async () => (await delivery()) === 'stopped (fence: no_mark)')
+  await untilDelivery('stopped (fence: no_mark)')
   await posthorn.cli('recover', '--resume')
   expect(await shop.settled(waiting)).toMatchObject({ processingStatus: 'sent' })
   await stranger.stop()
@@ -142,12 +143,4 @@ function newFolder(): string {
 async function metric(name: string): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`)).text()
   return Number(new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, 'm').exec(text)?.[1] ?? NaN)
-}
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 90_000
-  while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`it did not become so:\n${posthorn.said().slice(-3_000)}`)
-    await new Promise((resolve) => setTimeout(resolve, 30))
-  }
 }

@@ -44,13 +44,6 @@ const look = async (): Promise<Waiting> => {
   )
   return seen ?? { over: false, behind: true }
 }
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 60_000
-  while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`${what}: never\n${posthorn.said().slice(-4_000)}`)
-    await wait(20)
-  }
-}
 const ready = async (node: Posthorn): Promise<string> => {
   const answer = await fetch(`${node.url}/readyz`)
   return `${answer.status} ${((await answer.json()) as { detail: { database: string } }).detail.database}`
@@ -65,7 +58,7 @@ test('39: no commit ends while the standby is away: told to callers and operator
 
   await cluster.waitsFor('follower')
   // A heartbeat is the first: the setting is read then.
-  await until('a commit waits', async () => {
+  await posthorn.until('a commit waits', async () => {
     const [seen] = await cluster.primary.query<{ is: boolean }>(
       `select exists (select from pg_stat_activity where wait_event = 'SyncRep') "is"`,
     )
@@ -74,20 +67,20 @@ test('39: no commit ends while the standby is away: told to callers and operator
   const key = { 'idempotency-key': 'while-it-is-away' }
   expect((await shop.send({ recipient: 'ok@there.example' }, key)).status).toBe(503)
   const away = '503 waiting for a synchronous standby: every commit does'
-  for (const node of [posthorn, idle]) await until('told', async () => (await ready(node)) === away)
+  for (const node of [posthorn, idle]) await posthorn.until('told', async () => (await ready(node)) === away)
   const { checks } = await posthorn.cli<{ checks: { name: string; status: string; detail: string }[] }>('doctor')
   expect(checks.find(({ name }) => name === 'replication')).toMatchObject({
     status: 'fail',
     detail: expect.stringContaining('synchronous_standby_names is follower), and none is connected') as unknown,
   })
   const told = `http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`
-  await until('in numbers', async () =>
+  await posthorn.until('in numbers', async () =>
     (await (await fetch(told)).text()).includes('\nposthorn_database_commits_wait{process="main"} 1\n'),
   )
 
   // What is hardest: the lease ran out long ago, and nobody of those who would extend it stands in line for the row.
   await wait(3 * leaseSeconds * 1000)
-  await until('nobody in line', async () => {
+  await posthorn.until('nobody in line', async () => {
     // As their own time limit does, a little later.
     await cluster.primary.query(
       `with line as materialized (select pid from pg_stat_activity where application_name like 'posthorn %' and wait_event_type = 'Lock')
@@ -103,7 +96,7 @@ test('39: no commit ends while the standby is away: told to callers and operator
   expect(left.length).toBeGreaterThan(0)
   expect(left.length).toBeLessThanOrEqual(2) // nodes
   await cluster.waitsFor('')
-  await until('over', async () => (await ready(idle)).startsWith('200'))
+  await posthorn.until('over', async () => (await ready(idle)).startsWith('200'))
   receiver.release()
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
   expect(await shop.events(id)).toEqual(['message.queued', 'message.sending', 'message.sent'])

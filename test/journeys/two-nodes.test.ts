@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
 let dns: DnsServer
@@ -14,10 +14,7 @@ beforeAll(async () => {
   dns = await startDnsServer({ 'there.example': { a: ['127.0.0.1'] } })
   one = await startPosthorn({
     settings: {
-      POSTHORN_ROUTE: 'mx',
-      POSTHORN_DNS_SERVERS: dns.address,
-      POSTHORN_MX_PORT: String(receiver.port),
-      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+      ...overMx(dns, receiver),
     },
   })
   two = await one.anotherNode()

@@ -21,14 +21,8 @@ afterAll(async () => {
 })
 
 /** The only row, asked again until it is there. */
-async function eventually<Row extends object>(text: string, values: unknown[]): Promise<Row> {
-  const deadline = Date.now() + 90_000
-  for (;;) {
-    const [row] = await posthorn.query<Row>(text, values)
-    if (row !== undefined) return row
-    if (Date.now() > deadline) throw new Error(`nothing: ${text}\n${posthorn.said().slice(-4_000)}`)
-  }
-}
+const eventually = <Row extends object>(text: string, values: unknown[]): Promise<Row> =>
+  posthorn.until(text, async () => (await posthorn.query<Row>(text, values))[0])
 
 test('eight times 410: disabled, and one mail to the owner, who reads the reason', { timeout: 360_000 }, async () => {
   const shop = await posthorn.workspace({ name: 'The Shop' })

@@ -54,6 +54,8 @@ export interface Posthorn {
   /** Ends the test's own session in its database. */
   disconnect(): Promise<void>
   workspace(options?: WorkspaceOptions): Promise<JourneyWorkspace>
+  /** Looks until there is something (true, a row), and answers it. Where that does not come, the error has what the program has said. */
+  until<Seen>(what: string, look: () => Promise<Seen | Nothing> | Seen | Nothing, withinMs?: number): Promise<Seen>
   /** What it has said on standard output and standard error. */
   said(): string
   /** Another node on the same database, with ports of its own. Ends with this one's `remove`. */
@@ -69,6 +71,16 @@ export interface Posthorn {
   /** Stops it and deletes everything that was made for it. */
   remove(): Promise<void>
 }
+
+type Nothing = false | undefined
+
+/** The settings of one that delivers to a receiver on loopback, whose names this server knows. */
+export const overMx = (dns: { readonly address: string }, receiver: { readonly port: number }) => ({
+  POSTHORN_ROUTE: 'mx',
+  POSTHORN_DNS_SERVERS: dns.address,
+  POSTHORN_MX_PORT: String(receiver.port),
+  POSTHORN_ALLOW_PRIVATE_MX: 'true',
+})
 
 const thisCheckout = fileURLToPath(new URL('../..', import.meta.url))
 const readyMs = 45_000
@@ -170,6 +182,14 @@ async function startNode(
       client = undefined
     },
     workspace: (options = {}) => makeWorkspace(node, options),
+    until: async (what, look, withinMs = 90_000) => {
+      for (const deadline = Date.now() + withinMs; ;) {
+        const seen = await look()
+        if (seen !== false && seen !== undefined) return seen
+        if (Date.now() > deadline) throw new Error(`${what}: not within ${withinMs} ms\n${node.said().slice(-4_000)}`)
+        await wait(20)
+      }
+    },
     said: () => running?.said() ?? said,
     anotherNode: async (settings = {}) => {
       const other = await startNode({ ...shared, ...settings }, dataDir, fresh, binary)
