@@ -67,7 +67,7 @@ export const settingTable = {
   DATABASE_URL: secret<string | undefined>(
     databaseUrl,
     undefined,
-    'Use this PostgreSQL (15 or newer) instead of the embedded one. One host, no pooler between. `sslmode=require` and what is stricter checks the certificate (`sslrootcert=` names the file of its authority; `system`: one of those that Node knows), `no-verify` does not. With `channel_binding=require` the login is bound to that connection where the server can. Parameters that are not heeded are refused.',
+    'Use this PostgreSQL (15 or newer) instead of the embedded one. One host, no pooler between. `sslmode=require` and what is stricter checks the certificate (`sslrootcert=` names the file of its authority; `system`: one of those that Node knows), `no-verify` does not. With `channel_binding=require` the login is bound to that connection where the server can. A password that it leaves out may come from `PGPASSWORD`, or from `~/.pgpass` (`PGPASSFILE`). Parameters that are not heeded are refused.',
     'unset',
   ),
   POSTHORN_SECRET_KEY: secret<string | undefined>(

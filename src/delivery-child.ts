@@ -34,8 +34,12 @@ export async function startDeliveryChild(
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     // Short-lived objects die young in a larger nursery instead of being copied by helper threads that the signatures need (64 instead of 32 MB:
     // 1.08 x mail in and out on two cores, and 50 MB more at full load). With 1 GB it would be a tenth of all there is.
-    // No debugger for whoever is logged in on this machine, as in bin/posthorn.
-    execArgv: [`--max-semi-space-size=${nurseryMebibytes(64)}`, '--disable-sigusr1'],
+    // No debugger for whoever is logged in on this machine, and no warning that is for developers, as in bin/posthorn.
+    execArgv: [
+      `--max-semi-space-size=${nurseryMebibytes(64)}`,
+      '--disable-sigusr1',
+      '--disable-warning=DeprecationWarning',
+    ],
   })
   let stopping = false
   let hung = ''

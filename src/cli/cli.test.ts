@@ -1,9 +1,10 @@
 // The command as an operator runs it: a real process, a real database, nothing but the answer on standard output.
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test, vi } from 'vitest'
+import { urlOf } from '../../test/world/postgres.ts'
 import { runCli } from './cli.ts'
 import { around, command, commandsOver } from './command.test-kit.ts'
 
@@ -185,6 +186,20 @@ test('the lists tell when a key or a login was used last and when it ends, and t
   expect((await lines('smtp-credential', 'list', 'Listed'))[1]).toMatch(new RegExp(` ${used} +valid until ${end}$`))
   expect((await lines('webhook', 'log', 'Listed'))[1]).toMatch(new RegExp(` message\\.queued +${message} `))
 }, 180_000)
+
+test('the password of the database may stand in a file of passwords, and nothing is said beside the answer', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-passwords-'))
+  try {
+    const url = new URL(urlOf(over.connection()))
+    const PGPASSFILE = join(folder, 'pgpass')
+    writeFileSync(PGPASSFILE, `*:*:*:*:${decodeURIComponent(url.password)}\n`, { mode: 0o600 })
+    url.password = ''
+    const listed = await posthorn(['workspace', 'list', '--json'], { DATABASE_URL: url.href, PGPASSFILE })
+    expect(listed).toMatchObject({ status: 0, err: '' })
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
 
 describe('mistakes', () => {
   test.each([
