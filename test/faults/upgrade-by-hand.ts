@@ -22,11 +22,12 @@ const say = (words: string) => process.stdout.write(`${words}\n`)
 try {
   const archive = execFileSync('git', ['-C', root, 'archive', commit], { maxBuffer: 1024 * 1024 * 1024 })
   execFileSync('tar', ['x', '-C', checkout], { input: archive })
-  // With another lock file, its first command installs what it needs.
   const lockOf = (folder: string) => readFileSync(join(folder, 'package-lock.json'), 'utf8')
   if (lockOf(root) === lockOf(checkout) && existsSync(join(root, 'node_modules')))
     execFileSync('cp', ['-al', join(root, 'node_modules'), checkout])
   rmSync(join(checkout, 'node_modules/.cache'), { recursive: true, force: true })
+  // With another lock file it installs what it needs, which may take longer than a start has time.
+  execFileSync('node', [join(checkout, 'bin/bootstrap.mjs')], { stdio: 'inherit' })
 
   const { breaches, complaints, back, counts } = await runUpgrade({
     checkout,
