@@ -10,7 +10,7 @@ import { whyHouseIsNotKept } from '../store/housekeeping.ts'
 import { readLastBackup } from '../store/last-backup.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { readRefusalFacts } from '../store/refusal-facts.ts'
-import { readStandbys, warningsAboutStandbys, whyCommitsWait } from '../store/replication.ts'
+import { readStandbys, warningAboutStandbys, whyCommitsWait } from '../store/replication.ts'
 import {
   clockAheadMs,
   hasRoom,
@@ -66,13 +66,12 @@ export async function checkDatabase(
 export async function checkReplication(db: Db): Promise<Finding> {
   const hanging = await whyCommitsWait(db)
   if (hanging !== undefined) return fail(hanging)
-  const warnings = await warningsAboutStandbys(db)
-  if (warnings.length > 0) return warn(warnings.join(' '))
-  const { synchronous, asynchronous, hidden } = await readStandbys(db)
-  const standbys = synchronous + asynchronous + hidden
-  return standbys === 0
-    ? skipped('There is no standby.')
-    : ok(`${standbys} standbys, at least one of them synchronous.`)
+  const standbys = await readStandbys(db)
+  const warning = warningAboutStandbys(standbys)
+  if (warning !== undefined) return warn(warning)
+  const { synchronous, asynchronous, hidden } = standbys
+  const all = synchronous + asynchronous + hidden
+  return all === 0 ? skipped('There is no standby.') : ok(`Standbys: ${all}, of them synchronous: ${synchronous}.`)
 }
 
 export async function checkClock(db: Db, now: () => Date): Promise<Finding> {

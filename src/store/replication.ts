@@ -48,16 +48,17 @@ export async function readStandbys(db: Db): Promise<Standbys> {
 }
 
 export async function warningsAboutStandbys(db: Db): Promise<string[]> {
-  const hanging = await whyCommitsWait(db)
-  if (hanging !== undefined) return [hanging]
-  const { names, synchronous, asynchronous, hidden } = await readStandbys(db)
-  if (asynchronous + hidden === 0) return []
-  if (synchronous > 0 && names !== '') return []
-  return [
-    hidden > 0 && names !== ''
-      ? 'PostgreSQL has standbys, and this user may not see whether they are synchronous: the promise covers a failover only to a synchronous one (grant pg_monitor to see it).'
-      : 'PostgreSQL has asynchronous standbys only: what was accepted or sent in the last moments before a failover may be lost, so the promise does not cover it. Set synchronous_standby_names.',
-  ]
+  const warning = (await whyCommitsWait(db)) ?? warningAboutStandbys(await readStandbys(db))
+  return warning === undefined ? [] : [warning]
+}
+
+/** Of what was read once: a moment later somebody else may follow. */
+export function warningAboutStandbys({ names, synchronous, asynchronous, hidden }: Standbys): string | undefined {
+  if (asynchronous + hidden === 0) return undefined
+  if (synchronous > 0 && names !== '') return undefined
+  return hidden > 0 && names !== ''
+    ? 'PostgreSQL has standbys, and this user may not see whether they are synchronous: the promise covers a failover only to a synchronous one (grant pg_monitor to see it).'
+    : 'PostgreSQL has asynchronous standbys only: what was accepted or sent in the last moments before a failover may be lost, so the promise does not cover it. Set synchronous_standby_names.'
 }
 
 export interface FollowedLog {

@@ -1,7 +1,7 @@
 // Whether a PostgreSQL may hold accepted mail: what is unfit is refused, what ends badly is told, and each in a sentence that says what to do.
 import { afterAll, expect, test } from 'vitest'
 import { emptyDatabase, freshDatabase, urlOf } from '../../test/world/postgres.ts'
-import { checkDatabase } from '../doctor/database-checks.ts'
+import { checkDatabase, checkReplication } from '../doctor/database-checks.ts'
 import { noDatabase } from '../start-trouble.ts'
 import { awayWords, poolerBetween } from './database-away.ts'
 import { openDatabase, over } from './database.ts'
@@ -283,6 +283,29 @@ test('who follows changes, or keeps the WAL, is no standby: nobody fails over to
       const { asynchronous: seen, hidden } = await readStandbys(db)
       expect([what, seen + hidden, await warningsAboutStandbys(db)]).toEqual([what, standbys, warnings])
       await db.run('delete from followed.pg_stat_replication')
+    }
+  } finally {
+    await db.run('drop schema followed cascade')
+    await db.close()
+  }
+})
+
+test('a standby that comes while the doctor looks is called what it is', async () => {
+  const db = openDatabase(database.connection, { name: 'followed', connectionsMax: 1, answerMs: 5_000 })
+  try {
+    await db.run('create schema followed')
+    await db.run('create sequence followed.looks')
+    await db.run('create table followed.from_look (n integer)')
+    await db.run(`create view followed.pg_stat_replication as
+      select 1 pid, 'async' sync_state, '0/1'::pg_lsn replay_lsn, '0/1'::pg_lsn flush_lsn
+        from followed.from_look where n <= nextval('followed.looks')`)
+    await db.run('set search_path = followed, pg_catalog, public')
+    for (const look of [1, 2, 3, 4, 5]) {
+      await db.run('delete from from_look')
+      await db.run('insert into from_look values ($1)', [look])
+      await db.run('alter sequence looks restart')
+      const found = await checkReplication(db)
+      expect([look, found.status, found.detail]).not.toEqual([look, 'ok', expect.any(String)])
     }
   } finally {
     await db.run('drop schema followed cascade')
