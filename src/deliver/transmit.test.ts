@@ -358,6 +358,7 @@ describe('kept connections', () => {
   test.each([
     ['closes', (socket) => void socket.destroy()],
     ['says 421 and closes', (socket) => void socket.end('421 4.4.2 too long\r\n')],
+    ['says 451 4.4.2 and closes', (socket) => void socket.end('451 4.4.2 Timeout waiting for data from client.\r\n')],
     ['says nothing', () => overAtOnce(limits.smtpCommandMs)],
   ] as [string, Exclude<Act, string>][])(
     'a server that %s at the second MAIL: once more on a fresh connection',

@@ -259,10 +259,10 @@ async function send(lease: Lease, { host }: Target, job: TransmitJob, dialogue: 
   }
 }
 
-/** Servers drop kept connections without a word, or with a 421 that crosses our MAIL. */
+/** Servers drop kept connections without a word, or with a 421 that crosses our MAIL; Amazon SES and Gmail with `451 4.4.2 Timeout`. */
 function wasDead({ phase, reply, trouble }: Transaction): boolean {
   if (phase !== 'mail') return false
-  return reply?.code === 421 || trouble === 'closed' || trouble === 'timeout'
+  return reply?.code === 421 || reply?.enhancedCode === '4.4.2' || trouble === 'closed' || trouble === 'timeout'
 }
 
 function isTransaction(end: Transaction | NoLease): end is Transaction {
