@@ -424,6 +424,8 @@ export const limits = {
   dnsNegativeKeptMsMax: 300_000,
   /** Found mail hosts are remembered as long as their records say, and at most this long: then equal ones are shuffled again. */
   mailHostsKeptMsMax: 60_000,
+  /** And for so long those that were found while others could not be asked for. */
+  mailHostsWantingMs: 30_000,
   /** Mail after mail to a relay shares what its addresses make, for so long at most. */
   relayTargetsKeptMs: 1_000,
   mailHostsKeptMax: 10_000,

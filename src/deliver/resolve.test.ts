@@ -46,6 +46,13 @@ const zone: Zone = {
   'garbage.test': 'garbage',
   'broken-host.test': { mx: [{ preference: 5, exchange: 'servfail.test' }] },
   'broken-aaaa.test': { a: [public1], broken: { types: ['AAAA'], how: 'servfail' } },
+  'broken-four.test': { aaaa: ['2606:4700::1'], broken: { types: ['A'], how: 'servfail' } },
+  'broken-backup.test': {
+    mx: [
+      { preference: 5, exchange: 'a.two.test' },
+      { preference: 9, exchange: 'servfail.test' },
+    ],
+  },
   'broken-six.test': { a: [], broken: { types: ['AAAA'], how: 'servfail' } },
   'broken-a.test': { broken: { types: ['A'], how: 'servfail' } },
   'truncated.test': { mx: [{ preference: 5, exchange: 'a.two.test' }], truncated: true },
@@ -117,6 +124,19 @@ describe('the hosts of a domain', () => {
     // As patient as we are, but where nobody answers.
     const isSilent = ['silence.test', 'garbage.test'].includes(domain)
     expect(shown(await resolverOf(isSilent ? { queryMs: 100 } : {}).mailHosts(domain))).toEqual(expected)
+  })
+
+  test.each([
+    ['the host has no AAAA that can be asked for', 'broken-aaaa.test'],
+    ['a backup host cannot be asked for', 'broken-backup.test'],
+  ])('what was found is remembered where %s: not every mail waits for that', async (_, domain) => {
+    const { keepMs } = await resolverOf().mailHosts(domain)
+    expect(keepMs).toBeGreaterThanOrEqual(limits.dnsKeptMsMin)
+    expect(keepMs).toBeLessThanOrEqual(limits.mailHostsWantingMs)
+  })
+
+  test('IPv6 alone, while A cannot be asked for, is not remembered: not every machine has it', async () => {
+    expect(await resolverOf().mailHosts('broken-four.test')).toMatchObject({ hosts: [{}], keepMs: 0 })
   })
 
   test('private addresses count where the operator says so', async () => {

@@ -101,6 +101,7 @@ interface Addresses {
   readonly canonical: string
   /** True when the name may have addresses that we could not learn. */
   readonly failed: boolean
+  /** For as long as what was learnt lasts. */
   readonly keepMs: number
 }
 
@@ -126,7 +127,7 @@ async function findAddresses(dns: Dns, host: string, named: boolean): Promise<Ad
     addresses: [...of(four), ...of(six)],
     canonical: aliased ? host : four.kind === 'found' ? four.canonical : six.canonical,
     failed: four.kind === 'failure' || six.kind === 'failure',
-    keepMs: Math.min(four.keepMs, six.keepMs),
+    keepMs: Math.min(...[four, six].flatMap(({ kind, keepMs }) => (kind === 'failure' ? [] : keepMs))),
   }
 }
 
@@ -154,9 +155,18 @@ function mailHostsOf(
     const some = someOf(reachable, limits.addressesPerHostMax)
     return some.map(({ address, secure }) => ({ host, address, secure: by.secure && secure, canonical }))
   })
-  if (hosts.length > 0) return { hosts, keepMs }
-  if (found.some((answer) => answer.failed)) return { trouble: 'dns_failure', keepMs: 0 }
+  const failed = found.some((answer) => answer.failed)
+  if (hosts.length > 0) return { hosts, keepMs: failed ? keptWithout(hosts, keepMs) : keepMs }
+  if (failed) return { trouble: 'dns_failure', keepMs: 0 }
   return { trouble: found.some((answer) => answer.addresses.length > 0) ? 'private_mx' : 'no_mail_host', keepMs }
+}
+
+/**
+ * Name servers that never answer for AAAA, or for a backup host, are many, and each mail would wait for their silence. But with IPv6 alone, which not
+ * every machine has, the rest is wanted at once.
+ */
+function keptWithout(hosts: readonly MailHost[], keepMs: number): number {
+  return hosts.some(({ address }) => isIP(address) === 4) ? Math.min(keepMs, limits.mailHostsWantingMs) : 0
 }
 
 /** Underscores and the like exist in the wild; an address or control characters in place of a name do not count. */
