@@ -106,6 +106,7 @@ test.each([
 
 test('"too many connections" wants fewer of them', () => {
   expect(said('421 4.7.0 Too many connections from your host', 'greeting')?.fewerConnections).toBe(true)
+  expect(said('432 4.3.2 STOREDRV.ClientSubmit; sender thread limit exceeded', 'mail')?.fewerConnections).toBe(true)
   expect(said('421 4.7.0 try again later', 'greeting')?.fewerConnections).toBe(false)
 })
 

@@ -61,7 +61,8 @@ const rows: readonly Row[] = [
 
 /** Nobody has told them yet whose mail it is. */
 const knowsNobody: ReadonlySet<Phase> = new Set(['greeting', 'ehlo', 'tls'])
-const connectionWords = /connections?\b|sessions?\b|concurren/i
+/** Microsoft's submission says threads: `432 4.3.2 STOREDRV.ClientSubmit; sender thread limit exceeded`. */
+const connectionWords = /connections?\b|sessions?\b|concurren|\bthread limit\b/i
 
 export function slowDownAskedBy({ phase, reply, trouble }: Facts): SlowDown | undefined {
   if (reply === undefined || reply.code < 400 || reply.code > 499) return undefined
