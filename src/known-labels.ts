@@ -1,5 +1,6 @@
 // What the counters of both processes tell before anything has happened: the words of other rooms, which `base` does not know.
 import type { KnownLabels } from './base/metrics.ts'
+import { largeMailFault } from './base/spare-memory.ts'
 import { bounceClasses, bounceEventOf } from './domain/bounce-rules.ts'
 import { deliveryEventTypes } from './domain/message.ts'
 import { refusalCodes } from './domain/refusal.ts'
@@ -10,6 +11,7 @@ const bounces = bounceClasses.flatMap((each) => {
 })
 
 export const knownLabels = {
+  posthorn_faults_total: [{ what: largeMailFault }],
   posthorn_refused_total: refusalCodes.map((code) => ({ code })),
   posthorn_bounces_total: bounces,
   posthorn_reports_total: [

@@ -89,6 +89,16 @@ test('nobody waits for ever, and too many do not wait at all', async () => {
   crowded.close()
 })
 
+test('whoever was sent away because the machine has less left than the room is large is told of, and nobody else', async () => {
+  let [left, told] = [20, 0]
+  const shared = room({ waitMs: 1, bytesNow: () => left, lacked: () => told++ })
+  expect([await shared.take('a', 21), told]).toEqual([false, 1])
+  left = Infinity
+  await shared.take('a', 50)
+  // Beyond the share, and beyond the room.
+  expect([await shared.take('a', 20), await shared.take('b', 60), told]).toEqual([false, false, 1])
+})
+
 test('when it closes, who waits and who comes later hears no at once; what is held may be given back', async () => {
   const shared = room()
   await shared.take('a', 60)

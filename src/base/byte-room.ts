@@ -7,6 +7,8 @@ export interface RoomLimits {
   readonly bytesMax: number
   /** What there is room for at this moment, where that can be less. */
   readonly bytesNow?: () => number
+  /** Hears of each that waited in vain and would have found room but for that. */
+  readonly lacked?: () => void
   /** Of one owner. */
   readonly shareBytesMax: number
   readonly waitMs: number
@@ -57,7 +59,7 @@ export class ByteRoom {
 
   /** True when the room is taken; false when there was none in time, or `gone` (the asker has left) said so. What is taken must be given back. */
   take(owner: string, bytes: number, gone?: AbortSignal): Promise<boolean> {
-    const { shareBytesMax, waitingMax, waitMs } = this.#limits
+    const { bytesMax, shareBytesMax, waitingMax, waitMs, lacked = () => undefined } = this.#limits
     if (this.#closed || bytes > shareBytesMax || gone?.aborted === true) return Promise.resolve(false)
     if (this.#waiting.size === 0 && this.#fits(owner, bytes)) {
       this.#held.add(owner, bytes)
@@ -82,7 +84,11 @@ export class ByteRoom {
         this.#admit()
       }
       const waiting: Waiting = { owner, bytes, settle, overtakenBytes: 0 }
-      const timer = setTimeout(leave, waitMs)
+      const tooLate = (): void => {
+        if (this.#fits(owner, bytes, bytesMax) && !this.#fits(owner, bytes)) lacked()
+        leave()
+      }
+      const timer = setTimeout(tooLate, waitMs)
       gone?.addEventListener('abort', leave)
       this.#waiting.add(waiting)
       if (this.#limits.bytesNow !== undefined) this.#look ??= setInterval(() => this.#admit(), lookMs)
@@ -108,9 +114,13 @@ export class ByteRoom {
     return count
   }
 
-  #fits(owner: string, bytes: number): boolean {
+  #fits(owner: string, bytes: number, most = this.#mostNow()): boolean {
+    return this.#held.total + bytes <= most && this.#inShare(owner, bytes)
+  }
+
+  #mostNow(): number {
     const { bytesMax, bytesNow = () => bytesMax } = this.#limits
-    return this.#held.total + bytes <= Math.min(bytesMax, bytesNow()) && this.#inShare(owner, bytes)
+    return Math.min(bytesMax, bytesNow())
   }
 
   #inShare(owner: string, bytes: number): boolean {

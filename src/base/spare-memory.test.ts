@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { makeRoomInMemory, spareMemory } from './spare-memory.ts'
+import { delivered, makeRoomInMemory, spareMemory } from './spare-memory.ts'
 
 let root: string
 beforeEach(() => void (root = mkdtempSync(join(tmpdir(), 'posthorn-spare-'))))
@@ -88,6 +88,15 @@ test('large mail is taken in as far as memory is left for it, small mail always,
   spare = 0
   clock += 100
   expect(room()).toBe(8 * mebibyte)
+})
+
+test('what is delivered leaves less to the rest than what is taken in: what was accepted goes out first', () => {
+  const room = makeRoomInMemory(
+    () => 80 * mebibyte,
+    () => 0,
+    () => undefined,
+  )
+  expect([room() > 20 * mebibyte, room(0, delivered) > 20 * mebibyte]).toEqual([false, true])
 })
 
 test('where no memory is left, what nobody needs any more is let go, so that the next large mail is not sent away for it; and not again and again', () => {

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { limits } from '../config.ts'
+import type { Log } from './log.ts'
 
 /** By the kernel's files, which a test lays elsewhere. Infinity where nothing is known. */
 export function spareMemory(root = '/'): number {
@@ -68,30 +69,41 @@ function read(...path: readonly string[]): string | undefined {
   }
 }
 
-/** Taking in a mail holds it so many times: as it came, and decoded or before the scanner. So does delivery: its files, and the mail that is made of them. */
-const timesHeld = 2
+/** What large mail needs of memory. */
+interface Need {
+  /** Left to everything else. */
+  readonly reserveBytes: number
+  /** It is there so many times at once, or a little less. */
+  readonly timesHeld: number
+}
+/** As it came, and decoded or before the scanner. */
+const takenIn: Need = { reserveBytes: limits.memoryReserveBytes, timesHeld: 2 }
+/** With the fields that it lacked, or without those that are not sent on, one time more. */
+const takenInOverSmtp: Need = { ...takenIn, timesHeld: 3 }
+/** Its files, and the mail that is made of them. */
+export const delivered: Need = { reserveBytes: limits.deliveryReserveBytes, timesHeld: 2 }
 /** About the largest mail: with room for it, nothing has to be done. */
 const largestBytes = 32 * 1024 * 1024
 const rememberedMs = 100
 const collectedAgainMs = 10_000
 
 /**
- * How much large mail may be held at this moment, as it comes; `there` of it has come already, and is in memory, and `reserveBytes` are left to everything else. `limits` say how much may be on a machine of
+ * How much large mail may be held at this moment, as it comes; `there` of it has come already, and is in memory. `limits` say how much may be on a machine of
  * that size; this, what the machine has left beside commands, the database, a scanner and what was never given back. Better to send somebody away than to be ended with all that is under way.
  */
 export function makeRoomInMemory(
   spare: () => number = spareMemory,
   now: () => number = () => performance.now(),
   collect: () => void = collectGarbage,
-): (there?: number, reserveBytes?: number) => number {
+): (there?: number, need?: Need) => number {
   let left = 0
   let readAt = -Infinity
   let collectedAt = -Infinity
-  return (there = 0, reserveBytes = limits.memoryReserveBytes) => {
+  return (there = 0, { reserveBytes, timesHeld } = takenIn) => {
     if (now() >= readAt + rememberedMs) {
       left = spare()
       readAt = now()
-      if (left - limits.memoryReserveBytes < largestBytes * timesHeld && readAt >= collectedAt + collectedAgainMs) {
+      if (left - takenIn.reserveBytes < largestBytes * takenIn.timesHeld && readAt >= collectedAt + collectedAgainMs) {
         collectedAt = readAt
         collect()
       }
@@ -100,6 +112,20 @@ export function makeRoomInMemory(
   }
 }
 export const roomInMemory = makeRoomInMemory()
+
+/** What a name for it is in the log, in the metrics and in ops/alerts.yml. */
+export const largeMailFault = 'large mail'
+
+/** For a room where mail is taken in: as much as there is memory for, and whoever looks after this machine hears of each that was sent away for want of it. */
+export const withinMemory = (log: Pick<Log, 'fault'>) => ({
+  bytesNow: () => roomInMemory(),
+  lacked: () =>
+    log.fault(largeMailFault, new Error('no memory is left to take it in: its sender was told to come again')),
+})
+export const withinMemoryOverSmtp = (log: Pick<Log, 'fault'>) => ({
+  ...withinMemory(log),
+  bytesNow: (heldBytes: number) => roomInMemory(heldBytes, takenInOverSmtp),
+})
 
 /**
  * The bytes of large mail that is done with are there until V8 has a reason to look, and that the system has nothing left is none to it: a service that

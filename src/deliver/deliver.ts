@@ -76,10 +76,14 @@ export function deliverer(
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody: it is given back before the next host. */
   const convertedRoom = makeRoom<InFlight>(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
   const memory = makeMemory(tools)
-  const tryOnce = makeAttempts(tools, makeJobs(tools, slots, convertedRoom), ({ claimed }, route, result) => {
-    logins.note(claimed, route, result)
-    deferrals.note(claimed, result)
-  })
+  const tryOnce = makeAttempts(
+    tools,
+    makeJobs(tools, slots, convertedRoom, makeMemory(tools)),
+    ({ claimed }, route, result) => {
+      logins.note(claimed, route, result)
+      deferrals.note(claimed, result)
+    },
+  )
   const unheard = makeUnheard(tools)
   const cursors = makeLaneCursors()
   let due: { stop(): Promise<void> } | undefined
@@ -152,7 +156,7 @@ export function deliverer(
   const attempt = async (flight: InFlight): Promise<void> => {
     // Whoever waits for memory is in nobody's way; and in the room, waits for none. Small texts are not counted: nothing to hold, nobody to wait for.
     const { contentBytes, giveUp } = flight
-    const leaveMemory = await memory.enter(flight, giveUp.signal)
+    const leaveMemory = await memory.enter(flight, contentBytes, giveUp.signal)
     const gone = contentBytes > 0 ? await contentRoom.enter(flight, contentBytes, giveUp.signal) : () => undefined
     flight.heardAt = performance.now()
     let ending: Ending | undefined

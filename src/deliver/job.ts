@@ -11,6 +11,7 @@ import type { ArmAnswer } from './arm.ts'
 import type { SevenBit } from './conversation.ts'
 import { giveWay, type InFlight } from './flight.ts'
 import { MarkNotKept } from './mark.ts'
+import type { Memory } from './memory.ts'
 import { makePreparer, type Prepared } from './prepare.ts'
 import type { Room } from './room.ts'
 import type { Slots } from './slots.ts'
@@ -31,6 +32,9 @@ export interface JobTools {
   openRoute(workspaceId: string, sealed: Buffer): Route
 }
 
+/** What is encoded is longer: in base64 by a third, and its line ends. */
+const encodedParts = 1.4
+
 /** What gives rooms back (each may be called again). */
 export interface Leave {
   /** The mail is made, and in memory. */
@@ -44,6 +48,7 @@ export function makeJobs(
   tools: JobTools,
   slots: Pick<Slots, 'heading'>,
   convertedRoom: Room<InFlight>,
+  convertedMemory: Memory,
 ): (flight: InFlight, leave: Leave) => Promise<TransmitJob | undefined> {
   const preparer = makePreparer(tools.db, tools.vault, tools.sign)
 
@@ -73,11 +78,14 @@ export function makeJobs(
       leave()
       return undefined
     }
+    const leaveMemory = await convertedMemory.enter(flight, size * encodedParts, signal)
     flight.heardAt = performance.now()
-    const form = await make().catch((error: unknown) => {
-      leave()
-      throw error
-    })
+    const form = await make()
+      .catch((error: unknown) => {
+        leave()
+        throw error
+      })
+      .finally(() => leaveMemory(true))
     if (form === undefined) leave()
     return form && { ...form, leave }
   }

@@ -2,7 +2,7 @@
 // and small mail goes on beside it. How much may be held on a machine of this size is room.ts' matter.
 import { ByteRoom } from '../base/byte-room.ts'
 import type { Log } from '../base/log.ts'
-import { roomInMemory } from '../base/spare-memory.ts'
+import { delivered, largeMailFault, roomInMemory } from '../base/spare-memory.ts'
 import { limits, type Route } from '../config.ts'
 import { isSimulator } from '../domain/simulator.ts'
 import type { InFlight } from './flight.ts'
@@ -19,12 +19,9 @@ export interface MemoryTools {
 /** What the sandbox receives is here another time, and again on its way to the database, which has it, too. */
 const timesMoreReceived = 3
 
-export function makeMemory({
-  log,
-  timeScale,
-  route,
-  memoryNow = () => roomInMemory(0, limits.deliveryReserveBytes),
-}: MemoryTools) {
+export type Memory = ReturnType<typeof makeMemory>
+
+export function makeMemory({ log, timeScale, route, memoryNow = () => roomInMemory(0, delivered) }: MemoryTools) {
   const room = new ByteRoom({
     bytesMax: Infinity,
     bytesNow: memoryNow,
@@ -40,8 +37,12 @@ export function makeMemory({
    * Resolves when there is memory for it, or when the signal is aborted. What is answered is called when the mail is made, as from then on the memory that
    * is left tells of it; and at the end, however often.
    */
-  const enter = async (flight: InFlight, signal: AbortSignal): Promise<(isOver: boolean) => void> => {
-    const { contentBytes, owner } = flight
+  const enter = async (
+    flight: InFlight,
+    contentBytes: number,
+    signal: AbortSignal,
+  ): Promise<(isOver: boolean) => void> => {
+    const { owner } = flight
     if (contentBytes <= limits.largeRequestBytes) return () => undefined
     const isHere = isReceivedHere(flight)
     let bytes = contentBytes * (isHere ? timesMoreReceived : 1)
@@ -49,7 +50,7 @@ export function makeMemory({
       if (signal.aborted) return () => undefined
       // So much always finds room, when nobody else has some.
       bytes = Math.min(bytes, limits.mailWithoutMemoryBytes)
-      log.fault('large mail', new Error('no memory is left to deliver it: it waits, and goes alone'), {
+      log.fault(largeMailFault, new Error('no memory is left to deliver it: it waits, and goes alone'), {
         messageId: flight.claimed.id,
         bytes: contentBytes,
       })

@@ -127,7 +127,7 @@ export function checkMemory(bytes: number): Finding {
   const said = `${(bytes / 1e9).toFixed(1)} GB`
   return bytes < limits.doctorMemoryBytesLow
     ? warn(
-        `${said} of memory: enough for small mail, but a mail of 20 MB may have the kernel end the service, and several at once surely do. Accepted mail is kept; give it 1 GB, 2 where much is sent.`,
+        `${said} of memory: enough for small mail, but large mail is often told to come again (503, or 451), or waits, and the kernel may end the service at it. Accepted mail is kept; give it 1 GB, 2 where much is sent.`,
       )
     : ok(`${said}.`)
 }

@@ -46,7 +46,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   const face: Face = options
   const guesses = new Guesses()
   const bodies = new SendBodies(options.now)
-  const rooms = { callers: roomsOfCallers(), strangers: roomsOfStrangers() }
+  const rooms = { callers: roomsOfCallers(options.log), strangers: roomsOfStrangers(options.log) }
   const nextId = requestIds()
   const readStatus = gate(face, guesses, 'mail.status.read')
   const carried = options.publicUrl.startsWith('https:') ? overTls : everywhere

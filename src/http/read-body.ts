@@ -2,9 +2,10 @@
 // ones wait, unread, and after a while the answer is 503 (decisions D, attack Q7); small ones count when they do not come at once.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ByteRoom } from '../base/byte-room.ts'
+import type { Log } from '../base/log.ts'
 import { memoryFor } from '../base/nothing-left.ts'
 import { release } from '../base/release.ts'
-import { roomInMemory } from '../base/spare-memory.ts'
+import { withinMemory } from '../base/spare-memory.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
@@ -38,19 +39,19 @@ export interface BodyRooms {
 }
 
 /** Of requests with a key or a session, whose owner is the workspace or the person. */
-export function roomsOfCallers(): BodyRooms {
-  return roomsOf(limits.largeRequestsBytesMax, limits.largeRequestsOfWorkspaceBytesMax)
+export function roomsOfCallers(log: Log): BodyRooms {
+  return roomsOf(log, limits.largeRequestsBytesMax, limits.largeRequestsOfWorkspaceBytesMax)
 }
 
 /** Of posts to feeds, whose signature is over their body, and of those who sign in, apart: anybody may begin one. The owner is an address. */
-export function roomsOfStrangers(): BodyRooms {
-  return roomsOf(limits.feedsBytesMax, limits.feedsOfCallerBytesMax)
+export function roomsOfStrangers(log: Log): BodyRooms {
+  return roomsOf(log, limits.feedsBytesMax, limits.feedsOfCallerBytesMax)
 }
 
-function roomsOf(bytesMax: number, shareBytesMax: number): BodyRooms {
+function roomsOf(log: Log, bytesMax: number, shareBytesMax: number): BodyRooms {
   const large = new ByteRoom({
     bytesMax,
-    bytesNow: roomInMemory,
+    ...withinMemory(log),
     shareBytesMax,
     overtakenBytesMax: bytesMax / 4,
     waitMs: limits.largeRequestWaitMs,

@@ -91,8 +91,10 @@ class Draft {
     const { encoding, bytes } = encodeOctets(decodeTransfer(body, transferEncoding), isText)
     this.#label(entity, encoding)
     // A mail ends with a line end; within one it belongs to the delimiter.
-    const last = this.#startOf(body) + body.length === this.#mail.length && !bytes.subarray(-2).equals(lineEnd)
-    this.#replace(body, last ? Buffer.concat([bytes, lineEnd]) : bytes)
+    this.#replace(body, bytes)
+    const end = this.#startOf(body) + body.length
+    if (end === this.#mail.length && !bytes.subarray(-2).equals(lineEnd))
+      this.#edits.push({ start: end, end, by: lineEnd })
   }
 
   /** One Content-Transfer-Encoding, where the first one stood. */

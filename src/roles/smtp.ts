@@ -1,5 +1,5 @@
 // The role `smtp`: submission over SMTP, on a port with STARTTLS and on one with TLS from the first byte, and acceptance behind it.
-import { roomInMemory } from '../base/spare-memory.ts'
+import { withinMemoryOverSmtp } from '../base/spare-memory.ts'
 import { X509Certificate } from 'node:crypto'
 import { makeAcceptMail, openAcceptance } from '../accept/accept.ts'
 import { renewals, tlsCertificate } from '../base/certificate.ts'
@@ -57,7 +57,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
     tls,
     limits: { sessionsPerLoopbackMax: limits.submissionSessionsPerLoopbackMax },
     room: new ContentRoom({
-      bytesNow: roomInMemory,
+      ...withinMemoryOverSmtp(log),
       bytesMax: limits.smtpContentInFlightBytesMax,
       shareBytesMax: limits.submissionContentOfWorkspaceBytesMax,
       smallBytesMax: limits.smtpBlockBytes,

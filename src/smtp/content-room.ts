@@ -6,6 +6,8 @@ export interface ContentRoomLimits {
   readonly bytesMax: number
   /** What they may hold at this moment, where that can be less, while they hold so much. */
   readonly bytesNow?: (heldBytes: number) => number
+  /** Hears of each message that would have found room but for that. */
+  readonly lacked?: () => void
   /** What the sessions of one owner may hold of it, so that the others always find room. Left out: all. */
   readonly shareBytesMax?: number
   /** A message that is not larger finds room at the cost of one that is. Left out: nobody gives way. */
@@ -26,22 +28,33 @@ export interface Holder {
 export class ContentRoom {
   readonly #bytesMax: number
   readonly #bytesNow: (heldBytes: number) => number
+  readonly #lacked: () => void
   readonly #shareBytesMax: number
   readonly #smallBytesMax: number
   readonly #held = new Tally()
   readonly #holders = new Set<Holder>()
 
-  constructor({ bytesMax, bytesNow = () => bytesMax, shareBytesMax = bytesMax, smallBytesMax = 0 }: ContentRoomLimits) {
+  constructor({
+    bytesMax,
+    bytesNow = () => bytesMax,
+    lacked = () => undefined,
+    shareBytesMax = bytesMax,
+    smallBytesMax = 0,
+  }: ContentRoomLimits) {
     this.#bytesMax = bytesMax
     this.#bytesNow = bytesNow
+    this.#lacked = lacked
     this.#shareBytesMax = shareBytesMax
     this.#smallBytesMax = smallBytesMax
   }
 
   take(bytes: number, owner = ''): boolean {
     const { total } = this.#held
-    if (total + bytes > Math.min(this.#bytesMax, this.#bytesNow(total)) || !this.#isWithinShare(bytes, owner))
+    if (total + bytes > this.#bytesMax || !this.#isWithinShare(bytes, owner)) return false
+    if (total + bytes > this.#bytesNow(total)) {
+      this.#lacked()
       return false
+    }
     this.#held.add(owner, bytes)
     return true
   }

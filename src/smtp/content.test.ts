@@ -136,10 +136,11 @@ describe('memory', () => {
 
   test('where the machine has less left than the room is large, that is all the room there is', () => {
     let left = 30
-    const room = new ContentRoom({ bytesMax: 100, bytesNow: () => left })
-    expect([room.take(20), room.take(20)]).toEqual([true, false])
+    let told = 0
+    const room = new ContentRoom({ bytesMax: 100, bytesNow: () => left, lacked: () => told++ })
+    expect([room.take(20), room.take(20), told]).toEqual([true, false, 1])
     left = 1_000
-    expect([room.take(80), room.take(1)]).toEqual([true, false])
+    expect([room.take(80), room.take(1), told]).toEqual([true, false, 1])
     const grows = new ContentRoom({ bytesMax: 100, bytesNow: (held) => 10 + held })
     expect([grows.take(10), grows.take(10), grows.take(11)]).toEqual([true, true, false])
   })

@@ -1,7 +1,7 @@
 // The bounce mailbox: a receiving SMTP server for return paths that we wrote, for the complaint address and for postmaster, and for
 // nothing else (attacks T12). Never a relay; never answers mail with mail. A report is committed before its 250. Whoever keeps trying addresses
 // that are not ours has to wait.
-import { roomInMemory } from '../base/spare-memory.ts'
+import { withinMemoryOverSmtp } from '../base/spare-memory.ts'
 import { limits } from '../config.ts'
 import { sourceOf } from '../base/networks.ts'
 import type { Log } from '../base/log.ts'
@@ -73,7 +73,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     ...(options.renewed !== undefined && { renewed: options.renewed }),
     ...(options.proxies !== undefined && { proxies: options.proxies }),
     room: new ContentRoom({
-      bytesNow: roomInMemory,
+      ...withinMemoryOverSmtp(log),
       bytesMax: limits.feedbackContentInFlightBytesMax,
       smallBytesMax: limits.feedbackContentInFlightBytesMax,
     }),

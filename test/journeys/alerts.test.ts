@@ -263,6 +263,10 @@ const others: Readonly<Record<string, readonly [firing: Story['series'], quiet: 
     of('refused_total', '0x11 0+1x23', 'code="scanner_unavailable"'),
     of('refused_total', '0x22 3x12', 'code="scanner_unavailable"'),
   ],
+  PosthornLargeMail: [
+    of('faults_total', '0x20 0+1x14', 'what="large mail"'),
+    of('faults_total', '0x20 2x14', 'what="large mail"'),
+  ],
   PosthornFaults: [of('faults_total', '0x20 0+10x14', 'what="mark"'), of('faults_total', '0+3x35', 'what="mark"')],
   PosthornComplaints: [
     of('reports_total', '0x11 0+3x23', 'type="complaint", outcome="recorded"'),
