@@ -206,7 +206,7 @@ export const settingTable = {
   POSTHORN_KEEP_CONTENT_DAYS: setting(
     days(36_500),
     7,
-    'How long body and attachments can be read after a message is final; they are deleted within four days of that.',
+    'How long body and attachments can be read after a message is final; they are deleted within four days of that, of more than 128 days within 5 % of them.',
   ),
   POSTHORN_KEEP_AUDIT_DAYS: setting(
     days(36_500),

@@ -131,7 +131,9 @@ export const Message = Type.Object(
     metadata: Type.Optional(metadata),
     expiresAt: Type.Optional(time('As submitted.')),
     contentExpiredAt: Type.Optional(
-      time('Since when body and attachments cannot be read any more; they are deleted within four days of that.'),
+      time(
+        'Since when body and attachments cannot be read any more; they are deleted within four days of that, or within a twentieth of the time that content is kept, where that is more.',
+      ),
     ),
     createdAt: time('When the message was accepted.'),
   },

@@ -94,6 +94,25 @@ describe('a backup', () => {
     expect(facts.filter((fact) => !fact.startsWith('(restored,'))).toEqual(installation)
   })
 
+  // For records that are kept for years, a restore made as many partitions for days of content, and ended: out of shared memory.
+  test('comes back in the partitions that there were, however old and wide, and in those that mail of today needs', async () => {
+    const [from, to] = [await storeWorld(), await freshDatabase()]
+    try {
+      const old = `select make_partition_1('messages', instant_of(uuid_floor('2012-01-01')), instant_of(uuid_floor('2014-01-01')))`
+      await from.db.run(old)
+      await backUp(from.connection, join(folder, 'old.backup'))
+      await restore(to.connection, join(folder, 'old.backup'))
+      const dated = 'select parent, child, low, high from dated_partitions() order by parent, low'
+      const other = new Client(to.connection)
+      await other.connect()
+      expect((await other.query(dated)).rows).toEqual(await from.db.run(dated))
+      await other.end()
+    } finally {
+      await from.close()
+      await to.drop()
+    }
+  })
+
   test('is for its owner alone also where something lay at the name that it is written under: readable by all, or leading elsewhere', async () => {
     const [loose, led, foreign] = ['loose.backup', 'led.backup', 'foreign'].map((name) => join(folder, name)) as [string, string, string] // prettier-ignore
     writeFileSync(`${loose}.unfinished`, 'cut off', { mode: 0o644 })

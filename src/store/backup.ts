@@ -23,8 +23,8 @@ interface Head {
   /** Names of the migrations that made the schema, oldest first. */
   readonly migrations: readonly string[]
   readonly takenAt: string
-  /** Since when there are partitions. */
-  readonly since: string
+  /** Those with dates. */
+  readonly partitions: readonly { readonly parent: string; readonly low: string; readonly high: string }[]
 }
 /** Before the rows of each table, and at the end: a file that ends without it is not whole. */
 type Mark = { readonly table: string } | { readonly end: true; readonly rows: number }
@@ -77,7 +77,10 @@ async function tablesOf(client: Client): Promise<Table[]> {
 
 const instants = `
   select to_json(app_now()) #>> '{}' "takenAt",
-         to_json(coalesce(min(ends) - interval '28 days', app_now())) #>> '{}' since from dated_partitions()`
+         (select coalesce(json_agg(json_build_object('parent', parent, 'low', low, 'high', high)), '[]') from dated_partitions()) partitions`
+
+/** No others: for years of records, and days of content, there would be more of them than the server has room for locks. */
+const madeAgain = `select make_partition_1(p.parent, instant_of(p.low), instant_of(p.high)) from json_to_recordset($1::text::json) as p (parent text, low uuid, high uuid)`
 
 /** Of this machine: another one has a file of its own under that name. It ends with the session, whatever ends that. */
 const claimFile = `select pg_try_advisory_lock(hashtext('posthorn backup'), hashtext($1)) claimed`
@@ -112,7 +115,7 @@ export async function backUp(
     const head: Head = {
       posthorn: 1,
       migrations: await migrationsOf(client),
-      ...(await one<{ takenAt: string; since: string }>(client, instants)),
+      ...(await one<Pick<Head, 'takenAt' | 'partitions'>>(client, instants)),
     }
     const tables = await tablesOf(client)
     let rows = 0
@@ -233,9 +236,12 @@ export function whyOtherSchema(backup: readonly string[], release: readonly stri
 }
 
 /** What migrations have put there makes way for what the backup says. */
-async function makeRoom(client: Client, tables: readonly Table[], { since }: Head): Promise<void> {
+async function makeRoom(client: Client, tables: readonly Table[], { partitions }: Head): Promise<void> {
   await client.query(`truncate ${tables.map(({ name }) => quoted(name)).join(', ')}`)
-  await client.query(`select ensure_partitions($1, app_now() + interval '14 days')`, [since])
+  const { rows } = await client.query<{ child: string }>('select child from dated_partitions()')
+  if (rows.length > 0) await client.query(`drop table ${rows.map(({ child }) => quoted(child)).join(', ')}`)
+  await client.query(madeAgain, [JSON.stringify(partitions)])
+  await client.query(`select ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days')`)
   for (const { name } of tables) await client.query(`alter table ${quoted(name)} disable trigger user`)
 }
 

@@ -260,16 +260,7 @@ describe('replies out of a journal', () => {
         answerMs: limits.listening.answerMs,
       })
       const heard = await replayEndings(patient.rows, endings).finally(() => patient.close())
-      expect(
-        Map.groupBy(heard, (answer) => answer)
-          .entries()
-          .map(([answer, all]) => [answer, all.length])
-          .toArray(),
-      ).toEqual([
-        ['held', bounces.length],
-        ['orphan', 2],
-        ['known', others.length],
-      ])
+      expect(heard).toEqual([...bounces.map(() => 'held'), 'orphan', 'orphan', ...others.map(() => 'known')])
       expect(await world.value('select reason from delivery_stops')).toBe('orphaned_reply')
       expect(new Set(await Promise.all(others.map(status)))).toEqual(new Set(['sent']))
       await holder.query('rollback')

@@ -27,9 +27,10 @@ export interface Retention {
 }
 
 const ahead = sql('partitions-ahead', 'select partitions_ahead_2() made')
-const tellContentDays = sql(
-  'tell-content-days',
-  `insert into installation (name, value) values ('keep_content_days', $1)
+/** How wide partitions are made, and from when on content is gone to readers, functions of the database say. */
+const tellKeptDays = sql(
+  'tell-kept-days',
+  `insert into installation (name, value) values ('keep_content_days', $1), ('keep_events_days', $2), ('keep_records_days', $3)
    on conflict (name) do update set value = excluded.value where installation.value <> excluded.value`,
 )
 const detach = sql('detach-expired', 'select detach_expired_2($1::text::json) name')
@@ -178,8 +179,8 @@ export async function keepHouse(
 ): Promise<void> {
   const most = limits.housekeepingRows
   const ageless: readonly (() => Promise<unknown>)[] = [
+    () => db.rows(tellKeptDays, [retention.contentDays, retention.eventsDays, retention.recordsDays].map(String)),
     () => makeAhead(db, pause),
-    () => db.rows(tellContentDays, [String(retention.contentDays)]),
     ...hastened.map(
       ([statement, aheadMs]) =>
         () =>

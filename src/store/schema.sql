@@ -1706,40 +1706,28 @@ CREATE OR REPLACE FUNCTION public.ensure_partitions(since timestamp with time zo
  LANGUAGE plpgsql
 AS $function$
 declare
-  plan record;
-  period bigint;
+  lacking record;
   made integer := 0;
-  name text;
-  low uuid;
-  high uuid;
-  waits boolean;
 begin
   perform pg_advisory_xact_lock(hashtext('posthorn partitions'));
-  for plan in select p.*, p.parent || '_default' astray, case when p.parent in ('messages', 'blobs') then 'id' else 'message_id' end key
-                from partition_days() p loop
-    for period in select generate_series(floor(extract(epoch from since) / (plan.days * 86400))::bigint,
-                                         floor(extract(epoch from til) / (plan.days * 86400))::bigint) loop
-      name := format('%s_%s', plan.parent, to_char(to_timestamp(period * plan.days * 86400) at time zone 'UTC', 'YYYYMMDD'));
-      continue when to_regclass(name) is not null;
-      low := uuid_floor(to_timestamp(period * plan.days * 86400));
-      high := uuid_floor(to_timestamp((period + 1) * plan.days * 86400));
-      execute format('select exists (select from %I where %I >= %L and %2$I < %4$L)', plan.astray, plan.key, low, high) into waits;
-      if waits then
-        continue when pg_total_relation_size(plan.astray::regclass) > 256 * 1024 * 1024;
-        execute format('create table %I (like %I including all)', name, plan.parent);
-        execute format('lock table %I in access exclusive mode', plan.astray);
-        execute format('with moved as (delete from %I where %I >= %L and %2$I < %4$L returning *) insert into %I select * from moved',
-          plan.astray, plan.key, low, high, name);
-        execute format('alter table %I attach partition %I for values from (%L) to (%L)', plan.parent, name, low, high);
-      else
-        execute format('create table %I partition of %I for values from (%L) to (%L)', name, plan.parent, low, high);
-      end if;
-      if plan.parent in ('messages') then
-        execute format('alter table %I set (fillfactor = 50)', name);
-      end if;
+  for lacking in
+    with wide as materialized (select p.parent, p.days * 86400 seconds from partition_days() p),
+    covered as materialized (
+      select d.parent, range_agg(tstzrange(instant_of(d.low), d.ends)) of from dated_partitions() d group by 1),
+    period as (
+      select w.parent, tstzmultirange(tstzrange(to_timestamp(n * w.seconds), to_timestamp((n + 1) * w.seconds))) of
+        from wide w cross join lateral generate_series(floor(extract(epoch from since) / w.seconds)::bigint, floor(extract(epoch from til) / w.seconds)::bigint) n)
+    select p.parent, lower(gap) low, upper(gap) high
+      from period p left join covered c on c.parent = p.parent
+           cross join lateral unnest(p.of - coalesce(c.of, '{}')) gap
+     where upper(gap) > since and lower(gap) <= til
+     order by array_position(array['messages', 'contents', 'attachments', 'blobs', 'events', 'reports', 'attempts', 'webhook_attempts', 'scans'], p.parent), low
+  loop
+    continue when to_regclass(format('%s_%s', lacking.parent, to_char(lacking.low at time zone 'UTC', 'YYYYMMDD'))) is not null;
+    if make_partition_1(lacking.parent, lacking.low, lacking.high) then
       made := made + 1;
       if made = most then return made; end if;
-    end loop;
+    end if;
   end loop;
   return made;
 end $function$;
@@ -1959,6 +1947,13 @@ begin
   end if;
   return true;
 end $function$;
+CREATE OR REPLACE FUNCTION public.instant_of(id uuid)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select to_timestamp(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
+$function$;
 CREATE OR REPLACE FUNCTION public.late_proof_1(batch json)
  RETURNS TABLE(id uuid, epoch integer)
  LANGUAGE plpgsql
@@ -2175,6 +2170,32 @@ begin
    where q.workspace_id = space and q.lease_until is null and q.due_at >= since and q.due_at <= app_now()
    order by q.due_at, q.message_id, q.sequence limit most for update skip locked;
 end $function$;
+CREATE OR REPLACE FUNCTION public.make_partition_1(parent text, low timestamp with time zone, high timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  name text := format('%s_%s', parent, to_char(low at time zone 'UTC', 'YYYYMMDD'));
+  astray text := parent || '_default';
+  key text := case when parent in ('messages', 'blobs') then 'id' else 'message_id' end;
+  waits boolean;
+begin
+  execute format('select exists (select from %I where %I >= %L and %2$I < %4$L)', astray, key, uuid_floor(low), uuid_floor(high)) into waits;
+  if waits then
+    if pg_total_relation_size(astray::regclass) > 256 * 1024 * 1024 then return false; end if;
+    execute format('create table %I (like %I including all)', name, parent);
+    execute format('lock table %I in access exclusive mode', astray);
+    execute format('with moved as (delete from %I where %I >= %L and %2$I < %4$L returning *) insert into %I select * from moved',
+      astray, key, uuid_floor(low), uuid_floor(high), name);
+    execute format('alter table %I attach partition %I for values from (%L) to (%L)', parent, name, uuid_floor(low), uuid_floor(high));
+  else
+    execute format('create table %I partition of %I for values from (%L) to (%L)', name, parent, uuid_floor(low), uuid_floor(high));
+  end if;
+  if parent = 'messages' then
+    execute format('alter table %I set (fillfactor = 50)', name);
+  end if;
+  return true;
+end $function$;
 CREATE OR REPLACE FUNCTION public.minute_of(instant timestamp with time zone)
  RETURNS bigint
  LANGUAGE sql
@@ -2194,10 +2215,13 @@ $function$;
 CREATE OR REPLACE FUNCTION public.partition_days()
  RETURNS TABLE(parent text, days integer)
  LANGUAGE sql
- IMMUTABLE
+ STABLE
 AS $function$
-  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28),
-         ('webhook_attempts', 7), ('scans', 28)
+  select p.parent, p.days * (2 ^ greatest(0, ceil(log(2, kept.days / (64.0 * p.days)))))::integer
+    from (values ('messages', 28, 'keep_records_days', 90), ('contents', 2, 'keep_content_days', 7), ('attachments', 2, 'keep_content_days', 7),
+                 ('blobs', 2, 'keep_content_days', 7), ('events', 7, 'keep_events_days', 30), ('reports', 28, 'keep_records_days', 90),
+                 ('attempts', 28, 'keep_records_days', 90), ('webhook_attempts', 7, 'keep_events_days', 30), ('scans', 28, 'keep_records_days', 90)) p (parent, days, kept, usual)
+    cross join lateral (select greatest(1, coalesce((select i.value::integer from installation i where i.name = p.kept), p.usual)) days) kept
 $function$;
 CREATE OR REPLACE FUNCTION public.partitions_ahead_1()
  RETURNS integer
