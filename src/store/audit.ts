@@ -74,7 +74,7 @@ const prune = sql(
   'prune-audit',
   `delete from audit_log where id = any (array(
      select x.id from audit_log x
-      where x.id < uuid_floor(app_now() - $1 * interval '1 day') and x.at < app_now() - $1 * interval '1 day' order by x.id limit $2))
+      where x.id < uuid_floor(app_now() - $1 * interval '1 day') and x.at < app_now() - $1 * interval '1 day' order by x.id limit $2 for update skip locked))
    returning id`,
 )
 

@@ -188,12 +188,12 @@ const pruneFingerprints = sql(
   `delete from report_fingerprints where ctid = any (array(
      select f.ctid from report_fingerprints f where f.seen_at < app_now() - $1 * interval '1 day' - (
         select p.days * interval '1 day' from partition_days() p where p.parent = 'messages')
-      order by f.seen_at limit $2)) returning 1`,
+      order by f.seen_at limit $2 for update of f skip locked)) returning 1`,
 )
 const pruneRelayed = sql(
   'prune-relayed',
   `delete from relayed where ctid = any (array(
-     select r.ctid from relayed r where r.at < app_now() - $1 * interval '1 millisecond' order by r.at limit $2)) returning 1`,
+     select r.ctid from relayed r where r.at < app_now() - $1 * interval '1 millisecond' order by r.at limit $2 for update skip locked)) returning 1`,
 )
 
 /** Forgets what no report can come for any more, a few rows at a time: a report is known for as long as the record that it was about. */

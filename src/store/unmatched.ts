@@ -61,7 +61,7 @@ const pruneOld = sql(
   'prune-unmatched-old',
   `delete from unmatched_feedback where id = any (array(
      select u.id from unmatched_feedback u where u.received_at < app_now() - $1 * interval '1 millisecond'
-      order by u.received_at limit $2)) returning 1`,
+      order by u.received_at limit $2 for update skip locked)) returning 1`,
 )
 const pruneMany = sql(
   'prune-unmatched-many',

@@ -40,6 +40,24 @@ test('a pause that is no absence counts; of an absence nothing does, also for wh
   expect([await long(), await short()]).toEqual([back - limits.webhookAwayMs, back])
 })
 
+// Nothing was posted to anybody until it was free.
+test('behind an absence nobody waits for an endpoint that somebody holds', async () => {
+  await world.db.run('delete from webhook_endpoints')
+  await at(0)
+  await said()
+  const [held, other] = [await failing(0), await failing(0)]
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query(
+    'select from webhook_endpoints where failing_since is not null order by workspace_id limit 1 for update',
+  )
+  const back = 14 * 86_400_000
+  await at(back)
+  await said()
+  expect([await held(), await other()]).toEqual([0, back])
+  await holder.query('rollback')
+})
+
 test('it is said once in a while, again at once where it could not be said, and also when the clock was set back', async () => {
   let statements = 0
   const counting: Db = { ...world.db, rows: (...asked) => ((statements += 1), world.db.rows(...asked)) }
