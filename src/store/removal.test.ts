@@ -242,6 +242,22 @@ describe('mail that is not final', () => {
     expect(await world.history(armed?.id as never)).toHaveLength(2)
   })
 
+  test('is cancelled past a record that somebody holds, and that one when it is free', async () => {
+    const shop = await wholeWorkspace(world, 'shop')
+    const submissions = [world.submission(shop), world.submission(shop)] as const
+    for (const each of submissions) await makeAdmitter(world.db).admit(each)
+    await world.db.run(`update workspaces set status = 'blocked' where id = $1`, [shop.workspaceId])
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query('select from messages where id = $1 for update', [submissions[0].fields['id']])
+    expect([await cancelWaiting(world.db, shop.workspaceId), await cancelWaiting(world.db, shop.workspaceId)]).toEqual([
+      1, 0,
+    ])
+    expect(await readUnfinished(world.db, shop.workspaceId)).toMatchObject({ waiting: 1 })
+    await holder.query('rollback')
+    expect(await cancelWaiting(world.db, shop.workspaceId)).toBe(1)
+  })
+
   test.each([
     ['fence', 0],
     ['pause', 0],

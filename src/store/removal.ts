@@ -42,7 +42,7 @@ const unfinished = sql(
           count(*) filter (where o.armed_epoch is null)::integer sending, count(o.armed_epoch)::integer armed
      from outbound o where o.workspace_id = $1 and o.lease_until is not null`,
 )
-const cancel = sql('cancel-waiting', 'select cancel_waiting_1($1, $2) many')
+const cancel = sql('cancel-waiting', 'select cancel_waiting_2($1, $2) many')
 const begin = sql('begin-removal', 'select begin_removal_1($1) answer')
 const end = sql('end-removal', 'select end_removal_1($1) answer')
 const unended = sql('unended-removals', 'select id from workspaces where removing_since is not null order by id')
