@@ -19,10 +19,18 @@ const neverChanged = /select id from staged_blobs\b/
 const offends = (statement: string): boolean =>
   locks.test(statement) && partitioned.test(statement) && !oneRow.test(statement) && !neverChanged.test(statement)
 
-test('neither in functions', async () => {
-  const functions = await world.db.run<{ name: string; source: string }>(
-    `select proname as name, prosrc as source from pg_proc where pronamespace = current_schema()::regnamespace`,
-  )
+const functions = await world.db.run<{ name: string; source: string }>(
+  `select proname as name, prosrc as source from pg_proc where pronamespace = current_schema()::regnamespace`,
+)
+const statementsOfCode = () =>
+  readdirSync(new URL('..', import.meta.url), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !name.includes('.test'))
+    .flatMap((name) => {
+      const text = readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
+      return [...text.matchAll(/`[^`]*`/g)].map(([statement]) => ({ name, statement }))
+    })
+
+test('neither in functions', () => {
   expect(functions.length).toBeGreaterThan(40)
   const found = functions.flatMap(({ name, source }) =>
     source
@@ -34,13 +42,7 @@ test('neither in functions', async () => {
 })
 
 test('nor in the statements of the code', () => {
-  const files = readdirSync(new URL('..', import.meta.url), { recursive: true, encoding: 'utf8' }).filter(
-    (name) => name.endsWith('.ts') && !name.includes('.test'),
-  )
-  const statements = files.flatMap((name) => {
-    const text = readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
-    return [...text.matchAll(/`[^`]*`/g)].map(([statement]) => ({ name, statement }))
-  })
+  const statements = statementsOfCode()
   expect(statements.filter(({ statement }) => locks.test(statement)).length).toBeGreaterThan(10)
   expect(statements.filter(({ statement }) => offends(statement))).toEqual([])
 })
@@ -50,3 +52,11 @@ test.each([
   'with l as (select * from outbound o for update skip locked) update messages m set status = 1 from l where m.id = l.id',
   'perform 1 from messages m where m.workspace_id = w and m.id in (select id from x) for update',
 ])('a statement like this would be found: %s', (statement) => expect(offends(statement)).toBe(true))
+
+// Up to PostgreSQL 18.4 rows in the partition without dates are left out then (docs/decisions/0064).
+const leavesOut = /\bor\s+\(*(?:\w+\.)?(?:message_id|id) is not null|\b(?:message_id|id) is not null\)*\s+or\b/
+test('no statement asks whether a key is null, or else something', () => {
+  const asked = [...functions.map(({ source }) => source), ...statementsOfCode().map(({ statement }) => statement)]
+  expect(asked.filter((statement) => leavesOut.test(statement))).toEqual([])
+  expect(leavesOut.test('where m.id >= $1 and (m.id is not null or m.id = $2)')).toBe(true)
+})
