@@ -176,6 +176,15 @@ describe('tampering breaks the signature', () => {
     const changed = `${wire.replace('Subject: Hello', 'subject:\tHello ').replace('Hello, world.', 'Hello,  world. ')}\r\n\r\n`
     expect(await verify(Buffer.from(changed, 'latin1'))).toBe('pass')
   })
+
+  test('nor does what an honest relay may add because it was missing', async () => {
+    const plain = fields.filter(([name]) => !/^(?:mime|content)-/i.test(name))
+    const wire = (await signed(plain, body)).toString('latin1')
+    const added = 'MIME-Version: 1.0\r\nContent-Type: text/plain\r\nContent-Transfer-Encoding: 7bit\r\n'
+    const changed = wire.replace('From: ', `${added}From: `)
+    expect(changed).not.toBe(wire)
+    expect(await verify(Buffer.from(changed, 'latin1'))).toBe('pass')
+  })
 })
 
 test('the field stays within 78 columns and ends its line', async () => {
