@@ -371,6 +371,8 @@ test('only signed TLSA records count, and a host whose records nobody tells is n
       canonical: host,
     }))
     const found = await policies.policiesFor('receiver.test', hosts, 25)
+    const rule = { base: 'told.test', names: ['told.test', 'receiver.test'] }
+    expect(found.get('told.test')).toMatchObject({ rule })
     expect([...found].map(([, { kind }]) => kind)).toEqual([
       'dane',
       'opportunistic',
