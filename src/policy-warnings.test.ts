@@ -3,15 +3,17 @@ import { silentLog, type Facts } from './base/log.ts'
 import { limits } from './config.ts'
 import { warningOfPolicy } from './policy-warnings.ts'
 
-/** The log, what it was warned of, and a clock. */
+/** The log, what it was warned of, what else it heard, and a clock. */
 function watched() {
   const warned: Facts[] = []
+  const heard: Facts[] = []
   let at = 0
+  const hear = (facts: Facts) => void heard.push(facts)
   const log = warningOfPolicy(
-    { ...silentLog, warned: (what, _, facts) => void warned.push({ what, ...facts }) },
+    { ...silentLog, attempted: hear, reported: hear, warned: (what, _, facts) => void warned.push({ what, ...facts }) },
     () => at,
   )
-  return { log, warned, pass: (ms: number) => void (at += ms) }
+  return { log, warned, heard, pass: (ms: number) => void (at += ms) }
 }
 const refused = { outcome: 'failed', bounce: 'policy', provider: 'google', messageId: 'm1', code: 550 }
 
@@ -40,12 +42,17 @@ test('a report that comes later is warned of too, by the recipient’s domain, a
 })
 
 test('no other refusal is warned of, and none of the simulator’s', () => {
-  const { log, warned } = watched()
-  log.attempted({ outcome: 'accepted', provider: 'google' })
-  log.attempted({ ...refused, bounce: 'bad_mailbox' })
-  log.attempted({ ...refused, provider: 'sandbox' })
-  log.reported({ outcome: 'recorded', bounce: 'capacity', domain: 'example.org' })
+  const { log, warned, heard } = watched()
+  const attempts = [
+    { outcome: 'accepted', provider: 'google' },
+    { ...refused, bounce: 'bad_mailbox' },
+    { ...refused, provider: 'sandbox' },
+  ]
+  for (const each of attempts) log.attempted(each)
+  const report = { outcome: 'recorded', bounce: 'capacity', domain: 'example.org' }
+  log.reported(report)
   expect(warned).toEqual([])
+  expect(heard).toEqual([...attempts, report]) // as it would without the warning
 })
 
 test('more providers than are remembered cost no more memory', () => {

@@ -171,6 +171,15 @@ describe('tampering breaks the signature', () => {
       expect(await verify(Buffer.from(changed, 'latin1'))).not.toBe('pass')
     })
 
+  test('another value of a field that is to be signed where it occurs', async () => {
+    const given: HeaderField[] = [...fields, ['List-Unsubscribe', '<https://example.com/u>']]
+    const wire = (await signed(given, body, ['list-unsubscribe'])).toString('latin1')
+    const changed = wire.replace('example.com/u', 'example.com/z')
+    expect(changed).not.toBe(wire)
+    expect(await verify(Buffer.from(wire, 'latin1'))).toBe('pass')
+    expect(await verify(Buffer.from(changed, 'latin1'))).not.toBe('pass')
+  })
+
   test('and what relays may do to white space does not', async () => {
     const wire = (await signed(fields, body)).toString('latin1')
     const changed = `${wire.replace('Subject: Hello', 'subject:\tHello ').replace('Hello, world.', 'Hello,  world. ')}\r\n\r\n`
