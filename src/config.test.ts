@@ -108,6 +108,15 @@ describe('reading the environment', () => {
     ])
   })
 
+  test.each([
+    ['POSTHORN_HTTP_PORT', ['0', '65535'], ['-1', '65536', '1e3', ' 80']],
+    ['POSTHORN_KEEP_AUDIT_DAYS', ['1', '36500'], ['0', '36501', '1.5', '-7']],
+    ['POSTHORN_LEASE_SECONDS', ['1', '86400'], ['0.9', '86401', 'NaN']],
+  ])('the ends of %s are what it says, and what is beyond them is a mistake', (name, right, wrong) => {
+    for (const value of right) expect(mistakes({ [name]: value })).toEqual([])
+    for (const value of wrong) expect(mistakes({ [name]: value })).toEqual([expect.stringContaining(`${name} must be`)])
+  })
+
   test('a name that begins with POSTHORN_ and is no setting is a mistake; the names of others are not ours to judge', () => {
     expect(mistakes({ POSTHORN_TYPO: '3000', PORT: 'x', MY_POSTHORN_PORT: 'x' })).toEqual([
       'POSTHORN_TYPO is not a setting; docs/config.md lists them',
