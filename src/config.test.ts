@@ -162,7 +162,7 @@ describe('reading the environment', () => {
     const url = 'postgres://user:word@db.example:5432/posthorn'
     expect(mistakes({ DATABASE_URL: url })).toEqual([expect.stringMatching(/^POSTHORN_SECRET_KEY is required/)])
     // One that is wrong is there.
-    expect(mistakes({ DATABASE_URL: url, POSTHORN_SECRET_KEY: 'short' })).toEqual([
+    expect(mistakes({ DATABASE_URL: url, POSTHORN_SECRET_KEY: 'k'.repeat(31) })).toEqual([
       expect.stringMatching(/^POSTHORN_SECRET_KEY must be at least 32 characters/),
     ])
     for (const right of [url, 'postgres://u:a,b@h/db?sslmode=require', 'postgres://%2Frun%2Fpostgresql/db'])
@@ -264,6 +264,7 @@ describe('reading the environment', () => {
     ['POSTHORN_ROUTE', 'http://relay.example'],
     ['POSTHORN_DNS_SERVERS', 'dns.example:53'],
     ['POSTHORN_DNS_SERVERS', '127.0.0.1:0'],
+    ['POSTHORN_DNS_SERVERS', '127.0.0.1:65536'],
     ['POSTHORN_CLAMD', 'clamd.example:3310'],
     ['POSTHORN_CLAMD', 'unix:/%zz'],
     ['POSTHORN_LEASE_SECONDS', '0.5'],

@@ -356,6 +356,8 @@ describe('the same mail again', () => {
     await world.setClock('2026-11-21 11:00:01+00')
     const second = taken(await acceptMail(mailTo(sender, names(1), repeat('hour'))))
     expect(second.replayed).toBe(false)
+    // Which is remembered for an hour of its own.
+    expect(await acceptMail(mailTo(sender, names(1), repeat('hour')))).toEqual({ ids: second.ids, replayed: true })
     await world.setClock()
   })
 
