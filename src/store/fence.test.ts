@@ -158,7 +158,11 @@ describe('a node that checks in', () => {
     const [one, other, gone] = [await delivering(), await delivering(), await delivering()]
     const confirm = (mark: Mark) => check(mark.node, { counter: mark.counter, era: 0 })
     for (const mark of [one, other]) await confirm(mark)
-    await check(uuid()) // has never armed: nothing of its own can be lost
+    const idle = uuid()
+    await check(idle) // it had never armed, and is gone: nothing of its own can be lost
+    await world.db.run(`update delivering_nodes set confirmed_at = app_now() - interval '2 hours' where id = $1`, [
+      idle,
+    ])
     await world.db.run(`update delivering_nodes set confirmed_at = app_now() - interval '31 days' where id = $1`, [
       gone.node,
     ])
@@ -172,6 +176,19 @@ describe('a node that checks in', () => {
     await confirm(other)
     // What an operator has stopped, an operator starts.
     expect(await reasons()).toEqual(['drain operator', 'fence operator'])
+  })
+
+  test('after a failover: also until a new node does, for what is lost may be the first that it armed', async () => {
+    const [one, fresh] = [await delivering(), uuid()]
+    await check(one.node, { counter: one.counter, era: 0 })
+    await check(fresh)
+    await world.db.run(`update installation set value = '00000000' where name = 'timeline'`)
+    await world.db.run(`update delivering_nodes set timeline = '00000000'`)
+    await check(one.node, { counter: one.counter, era: 0 })
+    expect(await reasons()).toEqual(['pause timeline'])
+    // It has armed one, of which this database knows nothing.
+    expect((await check(fresh, { counter: 1, era: 0 })).trouble).toBe('behind')
+    expect(await reasons()).toEqual(['fence behind', 'pause timeline'])
   })
 
   test('after a failover, with one that never comes back: who has decided to go on is asked no second time', async () => {
@@ -558,16 +575,19 @@ describe('the operator decides', () => {
     await recorder.finish(endingOf(unreached, { ...putOff, attempt: { phase: 'connect', trouble: 'connect_failed' } }))
     await recorder.finish(endingOf(greylisted, { ...putOff, attempt: refusal }))
     await recorder.finish(endingOf(handedBack, { ...putOff, usesTry: false, attempt: { phase: 'route' } }))
-    const queue = () => world.db.run('select message_id, due_at, attempts from outbound order by 1')
+    const queue = () =>
+      world.db.run<{ message_id: string; due_at: Date; attempts: number }>(
+        'select message_id, due_at, attempts from outbound order by 1',
+      )
     const before = await queue()
     const claims = [unreached, greylisted, handedBack]
     expect(await hastenPutOff(world.db, [unreached])).toEqual(new Set([unreached.id]))
     // Of that, and of what was sent behind it, the database that was put back knows nothing.
     for (const row of before)
       await world.db.run('update outbound set due_at = $2, attempts = $3 where message_id = $1', [
-        row['message_id'],
-        row['due_at'],
-        row['attempts'],
+        row.message_id,
+        row.due_at,
+        row.attempts,
       ])
     await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
     expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
@@ -576,7 +596,7 @@ describe('the operator decides', () => {
       'retrying',
       'retrying',
     ])
-    expect(await queue()).toEqual(before.filter((row) => row['message_id'] !== unreached.id))
+    expect(await queue()).toEqual(before.filter((row) => row.message_id !== unreached.id))
   })
 
   test('in bites, however many there are', async () => {

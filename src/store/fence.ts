@@ -105,8 +105,8 @@ export async function replayEndings(ask: Ask, endings: readonly Ending[]): Promi
 const awaited = sql(
   'awaited-nodes',
   `select n.name, n.confirmed_at "seenAt" from delivering_nodes n
-    where n.counter > 0 and n.timeline is distinct from (select s.facts ->> 'timeline' from delivery_stops s where s.kind = 'pause')
-      and n.confirmed_at > app_now() - $1 * interval '1 millisecond'
+    where n.timeline is distinct from (select s.facts ->> 'timeline' from delivery_stops s where s.kind = 'pause')
+      and n.confirmed_at > app_now() - case when n.counter > 0 then $1::float8 else least($1::float8, 3600000) end * interval '1 millisecond'
     order by n.confirmed_at limit 5`,
 )
 

@@ -1300,9 +1300,9 @@ begin
        where v.value is not null
       on conflict do nothing;
     if here.timeline <> (select i.value from installation i where i.name = 'timeline') then
-      -- A failover: what another node armed last may be lost, and only its own file knows.
-      if exists (select from delivering_nodes n where n.counter > 0 and n.timeline is distinct from here.timeline
-                    and n.confirmed_at > app_now() - forgotten_ms * interval '1 millisecond') then
+      -- A failover: what another node armed last may be lost, and only its own file knows. If it is the first that it ever armed, its row says nothing of it.
+      if exists (select from delivering_nodes n where n.timeline is distinct from here.timeline
+                    and n.confirmed_at > app_now() - case when n.counter > 0 then forgotten_ms else least(forgotten_ms, 3600000) end * interval '1 millisecond') then
         perform stop_delivery_1('pause', 'timeline', json_build_object('timeline', here.timeline));
       else
         perform remember_installation('timeline', here.timeline);
