@@ -4,8 +4,8 @@ import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import type { Conversation } from './conversation.ts'
 
-/** The right to one connection to a place, with a conversation or, at first, without one. */
-export interface Slot {
+/** One to a place, counted from before it is opened: then it has no conversation yet. */
+export interface Connection {
   readonly place: Place
   conversation: Conversation | undefined
   /** The conversation had been used before. */
@@ -16,7 +16,7 @@ export interface Slot {
 }
 
 /** `undefined`: it is given up. */
-export type NoSlot = 'late' | undefined
+export type NoConnection = 'late' | undefined
 
 /** All connections to the hosts of one provider. */
 export interface Group {
@@ -46,11 +46,11 @@ export interface Place {
   group: Group
   readonly connectionsMax: number
   borne: Borne
-  readonly idle: Slot[]
+  readonly idle: Connection[]
   open: number
   /** When it last got a connection, or was first asked for. */
   servedAt: number
-  readonly waiting: ((slot: Slot | NoSlot) => void)[]
+  readonly waiting: ((connection: Connection | NoConnection) => void)[]
 }
 
 export function mayOpenOneMore({ open, connectionsMax, borne }: Place): boolean {
@@ -80,8 +80,8 @@ export function makeBorne() {
   }
 }
 
-export function longestIdle(places: Iterable<Place>): Slot | undefined {
-  let longest: Slot | undefined
+export function longestIdle(places: Iterable<Place>): Connection | undefined {
+  let longest: Connection | undefined
   for (const { idle } of places)
     if (idle[0] !== undefined && (longest === undefined || idle[0].idleSince < longest.idleSince)) longest = idle[0]
   return longest

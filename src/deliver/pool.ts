@@ -8,7 +8,7 @@ import { eitherOf, whenAborted } from './connect.ts'
 import { Conversation, openConversation, type Manner } from './conversation.ts'
 import type { Said } from './dialogue.ts'
 import { greetsLater, hangsUp, longestIdle, makeBorne, mayOpenOneMore, moveTo, nextInLine } from './places.ts'
-import type { Group, NoSlot, Place, Slot } from './places.ts'
+import type { Connection, Group, NoConnection, Place } from './places.ts'
 import { isWellKnown } from './providers.ts'
 import type { Target } from './route.ts'
 
@@ -24,8 +24,6 @@ export interface PoolSettings extends Manner {
   /** Instead of `limits.connectionTurnMs` and `limits.connectionLineMs` (tests). */
   readonly turnMs?: number
   readonly lineMs?: number
-  /** Instead of `limits.connectionsBorneMs` (tests). */
-  readonly bearsMs?: number
   /** How long a stop waits for the conversations under way before it cuts them. */
   readonly stopMs?: number
 }
@@ -73,7 +71,7 @@ export class Pool {
   readonly #places = new Map<string, Place>()
   readonly #groups = new Map<string, Group>()
   readonly #bears = makeBorne()
-  readonly #busy = new Set<Slot>()
+  readonly #busy = new Set<Connection>()
   readonly #leaving = new Set<Promise<void>>()
   #stopping = new AbortController()
   #open = 0
@@ -88,7 +86,6 @@ export class Pool {
       idleMs: limits.connectionIdleMs,
       turnMs: limits.connectionTurnMs,
       lineMs: limits.connectionLineMs,
-      bearsMs: limits.connectionsBorneMs,
       stopMs: limits.shutdownMs,
       ...settings,
     }
@@ -116,69 +113,69 @@ export class Pool {
     signal?: AbortSignal,
     asking: Asking = nobodyAsks,
   ): Promise<Lease | NoLease> {
-    const kept = this.#slot(target, signal)
-    const slot = kept instanceof Promise ? await kept : kept
-    if (slot === 'late') return lineTooLong
-    if (slot === undefined) return { phase: 'connect', trouble: 'shutdown' }
-    const { conversation } = slot
+    const kept = this.#connection(target, signal)
+    const connection = kept instanceof Promise ? await kept : kept
+    if (connection === 'late') return lineTooLong
+    if (connection === undefined) return { phase: 'connect', trouble: 'shutdown' }
+    const { conversation } = connection
     if (kept instanceof Promise && asking.isPaused()) {
-      this.#release(slot, conversation, true)
+      this.#release(connection, conversation, true)
       return { phase: 'connect', trouble: 'paced' }
     }
     const wish = { target, dialogue, signal, asking }
-    return conversation === undefined ? this.#openFor(slot, wish) : this.#leaseOf(slot, conversation, wish)
+    return conversation === undefined ? this.#openFor(connection, wish) : this.#leaseOf(connection, conversation, wish)
   }
 
-  async #openFor(slot: Slot, wish: Wish): Promise<Lease | NoLease> {
+  async #openFor(connection: Connection, wish: Wish): Promise<Lease | NoLease> {
     const { target, dialogue, signal, asking } = wish
     const { either, undo } = eitherOf(signal, this.#stopping.signal)
     const opened = await openConversation(target, this.#settings, dialogue, either, () => asking.getsOn?.())
       .catch((error: unknown) => {
-        this.#drop(slot)
+        this.#drop(connection)
         throw error
       })
       .finally(undo)
     if (!(opened instanceof Conversation)) {
-      const { place } = slot
+      const { place } = connection
       const isCrowded = place.open > 1 && (greetsLater(opened) || hangsUp(opened))
       const refused: NoLease = isCrowded ? { ...opened, crowded: true } : opened
-      if (isCrowded && hangsUp(opened)) this.#bears.noMoreThan(place.open - 1, place, this.#settings.bearsMs)
+      if (isCrowded && hangsUp(opened)) this.#bears.noMoreThan(place.open - 1, place, limits.connectionsBorneMs)
       asking.heard(refused)
-      this.#drop(slot)
+      this.#drop(connection)
       return refused
     }
-    slot.conversation = opened
-    return this.#leaseOf(slot, opened, wish)
+    connection.conversation = opened
+    return this.#leaseOf(connection, opened, wish)
   }
 
-  #leaseOf(slot: Slot, conversation: Conversation, wish: Wish): Lease {
-    const { reused } = slot
+  #leaseOf(connection: Connection, conversation: Conversation, wish: Wish): Lease {
+    const { reused } = connection
     return {
       conversation,
       reused,
       renew: () => {
         conversation.close()
-        slot.conversation = undefined
-        slot.reused = false
-        return this.#openFor(slot, wish)
+        connection.conversation = undefined
+        connection.reused = false
+        return this.#openFor(connection, wish)
       },
-      release: (reusable) => this.#release(slot, conversation, reusable),
+      release: (reusable) => this.#release(connection, conversation, reusable),
     }
   }
 
-  /** A kept connection, a free slot, or a place in the line. */
-  #slot(target: Target, signal?: AbortSignal): Slot | undefined | Promise<Slot | NoSlot> {
+  /** A kept connection, a new one, or a place in the line. */
+  #connection(target: Target, signal?: AbortSignal): Connection | undefined | Promise<Connection | NoConnection> {
     if (!this.#running || signal?.aborted === true) return undefined
     const place = this.#placeOf(target)
-    const kept = this.#wakeIdle(place) ?? this.#newSlot(place)
+    const kept = this.#wakeIdle(place) ?? this.#newConnection(place)
     if (kept !== undefined) return kept
     return new Promise((resolve) => {
-      const settle = (slot: Slot | NoSlot) => {
+      const settle = (connection: Connection | NoConnection) => {
         clearTimeout(late)
         undo()
-        resolve(slot)
+        resolve(connection)
       }
-      const leave = (why: NoSlot) => {
+      const leave = (why: NoConnection) => {
         const at = place.waiting.indexOf(settle)
         if (at !== -1) place.waiting.splice(at, 1)
         this.#forget(place)
@@ -226,16 +223,16 @@ export class Pool {
   readonly #isFull = ({ provider, open }: Group): boolean => open >= this.#settings.mannersOf(provider).connections
 
   /** The one used last, which is the one least likely to have been given up by the other side. */
-  #wakeIdle(place: Place): Slot | undefined {
-    const slot = place.idle.pop()
-    if (slot?.conversation === undefined) return undefined
-    slot.conversation.surprised = undefined
-    this.#busy.add(slot)
-    return slot
+  #wakeIdle(place: Place): Connection | undefined {
+    const connection = place.idle.pop()
+    if (connection?.conversation === undefined) return undefined
+    connection.conversation.surprised = undefined
+    this.#busy.add(connection)
+    return connection
   }
 
-  /** A slot for a new connection, where the limits allow one; an idle connection elsewhere gives way. */
-  #newSlot(place: Place): Slot | undefined {
+  /** Where the limits allow one more; an idle connection elsewhere gives way. */
+  #newConnection(place: Place): Connection | undefined {
     if (!mayOpenOneMore(place)) return undefined
     if (this.#isFull(place.group)) {
       const beside = longestIdle(place.group.places)
@@ -250,41 +247,48 @@ export class Pool {
       if (this.#open >= this.#settings.connectionsMax) return undefined
     }
     place.servedAt = performance.now()
-    const slot: Slot = { place, conversation: undefined, reused: false, idleSince: 0, since: place.servedAt }
+    const connection: Connection = {
+      place,
+      conversation: undefined,
+      reused: false,
+      idleSince: 0,
+      since: place.servedAt,
+    }
     place.open++
     place.group.open++
     this.#open++
-    this.#busy.add(slot)
-    return slot
+    this.#busy.add(connection)
+    return connection
   }
 
-  #release(slot: Slot, conversation: Conversation | undefined, reusable: boolean): void {
-    if (!reusable || conversation?.alive !== true) return this.#drop(slot)
+  #release(connection: Connection, conversation: Conversation | undefined, reusable: boolean): void {
+    if (!reusable || conversation?.alive !== true) return this.#drop(connection)
     const mailsMax =
-      this.#settings.mailsPerConnectionMax ?? this.#settings.mannersOf(slot.place.group.provider).messagesPerConnection
+      this.#settings.mailsPerConnectionMax ??
+      this.#settings.mannersOf(connection.place.group.provider).messagesPerConnection
     const refusesAll = conversation.refused >= limits.refusalsPerConnectionMax
     const usedUp = conversation.sent >= mailsMax || conversation.isUsedUp
-    if (!this.#running || usedUp || refusesAll) return this.#retire(slot)
-    slot.reused = true
-    const rival = this.#rivalOf(slot)
-    if (rival !== undefined) return this.#retire(slot, rival)
-    const next = slot.place.waiting.shift()
-    if (next !== undefined) next(slot)
+    if (!this.#running || usedUp || refusesAll) return this.#retire(connection)
+    connection.reused = true
+    const rival = this.#rivalOf(connection)
+    if (rival !== undefined) return this.#retire(connection, rival)
+    const next = connection.place.waiting.shift()
+    if (next !== undefined) next(connection)
     else {
-      this.#busy.delete(slot)
-      slot.idleSince = performance.now()
-      slot.place.idle.push(slot)
-      conversation.surprised = () => this.#evict(slot)
+      this.#busy.delete(connection)
+      connection.idleSince = performance.now()
+      connection.place.idle.push(connection)
+      conversation.surprised = () => this.#evict(connection)
     }
     // What was just said there may have given its provider another one.
-    this.#serve(slot.place.group)
+    this.#serve(connection.place.group)
   }
 
   /** To whoever waits although he may have a new one: of all, or at one provider. */
   #serve(group?: Group): void {
     for (;;) {
       const next = nextInLine(group?.places ?? this.#places.values(), this.#isFull)
-      const fresh = next && this.#newSlot(next)
+      const fresh = next && this.#newConnection(next)
       if (fresh === undefined) return
       next?.waiting.shift()?.(fresh)
     }
@@ -295,7 +299,7 @@ export class Pool {
    * Only when all connections, or all of one provider, are in use does anybody wait while its place may have more. The busier place gives, down
    * to an even share; of its only one, after a turn with it.
    */
-  #rivalOf({ place, since }: Slot): Place | undefined {
+  #rivalOf({ place, since }: Connection): Place | undefined {
     const { group } = place
     const allInUse = this.#open >= this.#settings.connectionsMax
     if (!allInUse && (group.places.size === 1 || !this.#isFull(group))) return undefined
@@ -306,37 +310,37 @@ export class Pool {
   }
 
   /** Takes an idle connection out of use at once; it says its QUIT on the side. */
-  #evict(slot: Slot): void {
-    const at = slot.place.idle.indexOf(slot)
+  #evict(connection: Connection): void {
+    const at = connection.place.idle.indexOf(connection)
     if (at === -1) return
-    slot.place.idle.splice(at, 1)
-    this.#retire(slot)
+    connection.place.idle.splice(at, 1)
+    this.#retire(connection)
   }
 
-  #retire(slot: Slot, successor?: Place): void {
-    const { conversation } = slot
+  #retire(connection: Connection, successor?: Place): void {
+    const { conversation } = connection
     if (conversation !== undefined) {
       conversation.surprised = undefined
       const gone = conversation.quit().finally(() => this.#leaving.delete(gone))
       this.#leaving.add(gone)
     }
-    this.#free(slot, successor)
+    this.#free(connection, successor)
   }
 
-  #drop(slot: Slot): void {
-    slot.conversation?.close()
-    this.#free(slot)
+  #drop(connection: Connection): void {
+    connection.conversation?.close()
+    this.#free(connection)
   }
 
-  /** The slot is no more: whoever waits may open another. */
-  #free(slot: Slot, successor?: Place): void {
-    const { place } = slot
-    this.#busy.delete(slot)
+  /** It is no more: whoever waits may open another. */
+  #free(connection: Connection, successor?: Place): void {
+    const { place } = connection
+    this.#busy.delete(connection)
     place.open--
     place.group.open--
     this.#open--
     const allWereInUse = this.#open + 1 >= this.#settings.connectionsMax
-    const fresh = successor && this.#newSlot(successor)
+    const fresh = successor && this.#newConnection(successor)
     if (fresh !== undefined) successor?.waiting.shift()?.(fresh)
     this.#serve(allWereInUse ? undefined : place.group)
     this.#forget(place)
@@ -376,7 +380,7 @@ export class Pool {
   /** Waits for the conversations under way; cuts those that take too long, which ends them as `closed`. */
   async #untilQuiet(): Promise<void> {
     const cut = setTimeout(() => {
-      for (const slot of this.#busy) slot.conversation?.close()
+      for (const connection of this.#busy) connection.conversation?.close()
     }, this.#settings.stopMs)
     await new Promise<void>((resolve) => {
       this.#quiet = resolve
@@ -387,6 +391,6 @@ export class Pool {
 
   #closeIdle(since: number): void {
     for (const place of this.#places.values())
-      for (const slot of place.idle.filter(({ idleSince }) => idleSince <= since)) this.#evict(slot)
+      for (const connection of place.idle.filter(({ idleSince }) => idleSince <= since)) this.#evict(connection)
   }
 }
