@@ -3,7 +3,7 @@ import { MailX, ShieldCheck } from 'lucide-react'
 import { useState } from 'react'
 import { ask, useChange, useForgetting, useRead } from '../api.ts'
 import { useLooking, useMay } from '../session.tsx'
-import type { ApiKey, Invitations, ListOf, Member, SmtpCredentials } from '../shapes.ts'
+import type { Invitations, ListOf, Member } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm, Dialog, DialogForm } from '../ui/dialog.tsx'
@@ -13,6 +13,7 @@ import { Card, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
+import { shownOf, useKeysAndLogins } from './revocable.tsx'
 
 const roles = [
   ['owner', 'Owner'],
@@ -273,11 +274,7 @@ function NoMail({ mail: { goes, workspaceId } }: { readonly mail: Invitations['m
 
 /** Keys and logins belong to the workspace: whoever has read one still sends with it. */
 function WhatStays({ userId }: { readonly userId: string }) {
-  const keys = useRead<ListOf<ApiKey>>(['keys'], '/api/v1/keys', { enabled: useMay('keys.read') })
-  const logins = useRead<SmtpCredentials>(['smtp-credentials'], '/api/v1/smtp-credentials', {
-    enabled: useMay('smtp-credentials.read'),
-  })
-  const theirs = [...(keys.data?.items ?? []), ...(logins.data?.items ?? [])].filter(
+  const theirs = useKeysAndLogins().filter(
     ({ createdBy, revokedAt }) => createdBy === `user:${userId}` && revokedAt === undefined,
   )
   return (
@@ -289,7 +286,7 @@ function WhatStays({ userId }: { readonly userId: string }) {
       <ul className="mt-1 list-disc pl-5">
         {theirs.map((each) => (
           <li key={each.id} className="wrap-anywhere text-ink">
-            {each.name} <span className="text-soft">({'prefix' in each ? `${each.prefix}…` : each.username})</span>
+            {each.name} <span className="text-soft">({shownOf(each)})</span>
           </li>
         ))}
       </ul>

@@ -1,12 +1,9 @@
 // What never became a message, and why: the same codes and sentences that the sender was told.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { CircleSlash, Search } from 'lucide-react'
-import { useMemo } from 'react'
-import { useRead } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { midnight, narrowed, readRefusedFilter, type RefusedFilter } from '../filters.ts'
-import { useMay } from '../session.tsx'
-import type { ApiKey, ListOf, RefusedSubmission, SmtpCredentials } from '../shapes.ts'
+import type { RefusedSubmission } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
 import { DayField } from '../ui/day-field.tsx'
@@ -16,6 +13,7 @@ import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { UnicodeName } from '../ui/unicode-name.tsx'
+import { shownOf, useKeysAndLogins } from './revocable.tsx'
 
 /** In words; a code that is not here speaks for itself. */
 const reasons: Readonly<Record<string, string>> = {
@@ -54,32 +52,16 @@ const asked = ({ from, to, ...filter }: RefusedFilter): Readonly<Record<string, 
   ...(to && { to: midnight(to, 1) }),
 })
 
-/** By id, what a key or login is called, and what of its secret may be seen, as on the page of keys. Also of those that are revoked. */
-type CallerNames = ReadonlyMap<string, { readonly name: string; readonly shown: string }>
+type Callers = ReturnType<typeof useKeysAndLogins>
 
-function useCallerNames(): CallerNames {
-  const keys = useRead<ListOf<ApiKey>>(['keys'], '/api/v1/keys', { enabled: useMay('keys.read') })
-  const logins = useRead<SmtpCredentials>(['smtp-credentials'], '/api/v1/smtp-credentials', {
-    enabled: useMay('smtp-credentials.read'),
-  })
-  return useMemo(
-    () =>
-      new Map([
-        ...(keys.data?.items ?? []).map(({ id, name, prefix }) => [id, { name, shown: `${prefix}…` }] as const),
-        ...(logins.data?.items ?? []).map(({ id, name, username }) => [id, { name, shown: username }] as const),
-      ]),
-    [keys.data, logins.data],
-  )
-}
-
-function Caller({ id, names }: { readonly id: string | undefined; readonly names: CallerNames }) {
+function Caller({ id, callers }: { readonly id: string | undefined; readonly callers: Callers }) {
   if (id === undefined) return '–'
-  const caller = names.get(id)
+  const caller = callers.find((each) => each.id === id)
   if (caller === undefined) return <Id id={id} short />
   return (
     <Link to="/settings" className="grid justify-items-start hover:underline">
       <span className="wrap-anywhere">{caller.name}</span>
-      <code className="font-mono text-xs wrap-anywhere text-soft">{caller.shown}</code>
+      <code className="font-mono text-xs wrap-anywhere text-soft">{shownOf(caller)}</code>
     </Link>
   )
 }
@@ -87,7 +69,7 @@ function Caller({ id, names }: { readonly id: string | undefined; readonly names
 export function Refused() {
   const filter = readRefusedFilter(useSearch({ from: '/inside/refused' }))
   const navigate = useNavigate()
-  const names = useCallerNames()
+  const callers = useKeysAndLogins()
   const look = (changes: RefusedFilter) =>
     void navigate({ to: '/refused', search: narrowed<RefusedFilter>(filter, changes) })
   const { from = '', to = '' } = filter
@@ -139,7 +121,7 @@ export function Refused() {
             label="Refused submissions"
             keyOf={({ id }) => id}
             refreshMs={4_000}
-            columns={columnsWith(names)}
+            columns={columnsWith(callers)}
             empty={empty}
           />
         )}
@@ -148,7 +130,7 @@ export function Refused() {
   )
 }
 
-const columnsWith = (names: CallerNames): readonly Column<RefusedSubmission>[] => [
+const columnsWith = (callers: Callers): readonly Column<RefusedSubmission>[] => [
   {
     head: 'Why',
     cell: ({ code, error, field }) => (
@@ -184,7 +166,7 @@ const columnsWith = (names: CallerNames): readonly Column<RefusedSubmission>[] =
   { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP'), wideOnly: true },
   {
     head: 'Key or login',
-    cell: ({ keyId, smtpCredentialId }) => <Caller id={keyId ?? smtpCredentialId} names={names} />,
+    cell: ({ keyId, smtpCredentialId }) => <Caller id={keyId ?? smtpCredentialId} callers={callers} />,
     wideOnly: true,
   },
   {

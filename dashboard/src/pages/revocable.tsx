@@ -1,8 +1,8 @@
 // What API keys and SMTP credentials have in common: when one ends and was last used, and taking it away, which nothing undoes.
 import { useState, type ReactNode } from 'react'
-import { ask, useChange } from '../api.ts'
+import { ask, useChange, useRead } from '../api.ts'
 import { useMay } from '../session.tsx'
-import type { ApiKeyRevoked } from '../shapes.ts'
+import type { ApiKey, ApiKeyRevoked, ListOf, SmtpCredentials } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
@@ -18,6 +18,19 @@ interface Revocable {
   readonly expired: boolean
   readonly revokedAt?: string
 }
+
+/** Those of the workspace, as far as this person may see them: also the revoked ones, and none before they are read. */
+export function useKeysAndLogins() {
+  const keys = useRead<ListOf<ApiKey>>(['keys'], '/api/v1/keys', { enabled: useMay('keys.read') })
+  const logins = useRead<SmtpCredentials>(['smtp-credentials'], '/api/v1/smtp-credentials', {
+    enabled: useMay('smtp-credentials.read'),
+  })
+  return [...(keys.data?.items ?? []), ...(logins.data?.items ?? [])]
+}
+
+/** What of its secret may be seen, as on the page of keys. */
+export const shownOf = (each: ReturnType<typeof useKeysAndLogins>[number]): string =>
+  'prefix' in each ? `${each.prefix}…` : each.username
 
 /** The last columns of a list of them, and the question before one is revoked. */
 export function useRevoking<Item extends Revocable>(
