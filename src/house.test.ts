@@ -232,19 +232,18 @@ describe('what the documents name is there', () => {
     expect(named.filter(({ isThere }) => !isThere)).toEqual([])
   })
 
-  const documents = globSync(['*.md', 'docs/*.md'], { cwd: root })
+  const pages = globSync(['*.md', 'docs/**/*.md', 'sdk/*.md', 'bench/*.md'], { cwd: root })
   const everyFile = globSync('{src,test,bench,tools,sdk,dashboard}/**/*.{ts,tsx,sql,txt}', {
     cwd: root,
     exclude: (name) => /(?:^|\/)node_modules$/.test(name),
   }).map((file) => `/${file}`)
 
-  test.each(documents)('%s: the files', (document) => {
-    const named = [...textOf(document).matchAll(/`([\w./-]+\.(?:ts|tsx|sql))`/g)].map(([, file]) => file ?? '')
+  test.each(pages)('%s: the files', (page) => {
+    const named = [...textOf(page).matchAll(/`([\w./-]+\.(?:ts|tsx|sql))`/g)].map(([, file]) => file ?? '')
     const isExample = (file: string): boolean => /^x\.|\bNNNN-/.test(file)
     expect(named.filter((file) => !isExample(file) && !everyFile.some((each) => each.endsWith(`/${file}`)))).toEqual([])
   })
 
-  const pages = globSync(['*.md', 'docs/**/*.md', 'sdk/*.md', 'bench/*.md'], { cwd: root })
   /** A heading's name in a link, as GitHub and others make it. */
   const anchorsOf = (page: string): string[] =>
     [
