@@ -1,5 +1,5 @@
 // A message's content on its way in, from DATA (RFC 5321 4.5.2) or BDAT (RFC 3030): un-stuffed, bounded, and strict. Only
-// CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), while the reader stays in
+// CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), but for reports to us, while the reader stays in
 // step to the true end. Cutting the input anywhere gives the same result.
 import { memoryFor } from '../base/nothing-left.ts'
 import { joined } from '../base/release.ts'
@@ -21,6 +21,7 @@ export class Content implements Holder {
   readonly #bytesMax: number
   readonly #room: ContentRoom
   readonly #owner: string | undefined
+  readonly #takesBareLineEnds: boolean
   #pieces: Buffer[] = []
   #bytes = 0
   #taken = 0
@@ -29,10 +30,11 @@ export class Content implements Holder {
   #bareLineEnds = false
   #noRoom = false
 
-  constructor(bytesMax: number, room: ContentRoom, owner?: string) {
+  constructor(bytesMax: number, room: ContentRoom, owner?: string, takesBareLineEnds = false) {
     this.#bytesMax = bytesMax
     this.#room = room
     this.#owner = owner
+    this.#takesBareLineEnds = takesBareLineEnds
   }
 
   /** Why it cannot be accepted. In a fixed order, so that the answer does not depend on how the input was cut. */
@@ -57,9 +59,9 @@ export class Content implements Holder {
     this.release()
   }
 
-  /** What was kept goes with the piece that spoils it. */
+  /** A bare CR or LF has come. What was kept goes with the piece that spoils it. */
   spoil(): void {
-    this.#bareLineEnds = true
+    this.#bareLineEnds = !this.#takesBareLineEnds
   }
 
   keep(piece: Buffer): void {

@@ -42,7 +42,10 @@ export class SmtpSession {
     this.#parts = parts
     this.#standing = newStanding(parts.secure)
     this.#input = new Input(parts.limits.commandBytesMax)
-    this.#intake = new Intake(() => new Content(parts.limits.messageBytesMax, parts.room, parts.policy.owner?.()))
+    const { limits, room, policy, offer } = parts
+    this.#intake = new Intake(
+      () => new Content(limits.messageBytesMax, room, policy.owner?.(), offer.takesBareLineEnds === true),
+    )
   }
 
   /** Greets. Input that came before waits behind the greeting. */

@@ -420,6 +420,24 @@ describe('a report to a return path', () => {
     expect(await events(message)).toEqual(['message.hard_bounced'])
   })
 
+  test.each([
+    ['DATA', (content: string) => `DATA\r\n${content}\r\n.\r\n`, '354 250'],
+    ['BDAT', (content: string) => `BDAT ${content.length} LAST\r\n${content}`, '250'],
+  ])(
+    'with bare line feeds and returns, as gateways leave them, is read like any other: %s',
+    async (_, written, said) => {
+      const message = await sent()
+      const content = dsn(message).toString('latin1').replace('Sorry.', 'Sorry\n.\r\nMAIL FROM:<x@y.example>\rNo.')
+      const socket = connect(server.port(), '127.0.0.1')
+      const { rest } = hearing(socket)
+      const envelope = `EHLO gateway.example\r\nMAIL FROM:<>\r\nRCPT TO:<${message.address}>\r\n`
+      socket.write(`${envelope}${written(content)}QUIT\r\n`)
+      const codes = (await rest()).match(/^\d{3}(?= )/gm)
+      expect(codes?.join(' ')).toBe(`220 250 250 250 ${said} 221`)
+      expect(await events(message)).toEqual(['message.hard_bounced'])
+    },
+  )
+
   // 20 MB of attachments and 5 MB of text in base64; many systems return the whole mail.
   test('that returns the largest mail that we send is read like any other, and one beyond the limit is refused', async () => {
     const message = await sent()

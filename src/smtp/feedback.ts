@@ -66,7 +66,8 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     host: options.host,
     port: options.port,
     from: options.from,
-    offer: openOffer(hostname, options.tls !== undefined),
+    // What others have put into a report, or returned with it, is no reason to lose it: it is read here, and never sent on.
+    offer: { ...openOffer(hostname, options.tls !== undefined), takesBareLineEnds: true },
     policy,
     log,
     ...(options.tls !== undefined && { tls: options.tls }),

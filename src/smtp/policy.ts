@@ -38,8 +38,8 @@ export interface Policy {
   mail(from: string, parameters: MailParameters): Decision
   rcpt(recipient: string): Decision
   /**
-   * The content, un-stuffed, every line ending with CR LF, and no CR or LF elsewhere. It may share memory with what was
-   * read from the network: copy what is kept longer than the answer takes.
+   * The content, un-stuffed, every line ending with CR LF, and no CR or LF elsewhere, but where the offer takes such. It may share memory with what
+   * was read from the network: copy what is kept longer than the answer takes.
    */
   message(content: Buffer, envelope: Envelope): Decision
   /** Told of a mail that the engine itself has refused, whole or for these recipients, with its sender where that could be read; before the login, too. */
@@ -59,6 +59,8 @@ export interface Offer {
   readonly mailNeeds: { readonly tls: boolean; readonly auth: boolean }
   readonly chunking: boolean
   readonly smtputf8: boolean
+  /** Content with a bare CR or LF is taken as it is: only where none of it ever leaves us again, for whoever read it then might find another mail in it. */
+  readonly takesBareLineEnds?: true
 }
 
 /** A receiver that takes mail from anybody, in clear text or TLS where a certificate is at hand. */
