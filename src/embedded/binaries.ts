@@ -105,6 +105,21 @@ function copyOf(packaged: Packaged, place: Place): string {
   return path
 }
 
+/**
+ * Copies of other versions, and what a start that was killed has left of one, 60 MB each: nobody goes back to them, but a release that makes its own again. Where
+ * we run as root they are for every installation of this machine, and one of those may run from them.
+ */
+export function sweepCopies({ runAs, copies }: Place, { path }: Binaries): void {
+  if (runAs !== undefined) return
+  for (const name of fs.readdirSync(copies))
+    if (/^postgresql-\d+\.\d+\.\d+-[a-z]+\.\d+(?:\.making-\d+)?$/.test(name) && join(copies, name) !== path)
+      try {
+        fs.rmSync(join(copies, name), { recursive: true })
+      } catch {
+        // It is in nobody's way.
+      }
+}
+
 /** Lets everyone read and run what npm may have installed for one user only, and has it on the disk before it gets its name. */
 function settle(path: string): void {
   const entry = fs.lstatSync(path)

@@ -10,6 +10,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
+import { sweepCopies } from './binaries.ts'
 import { ensureCluster } from './cluster.ts'
 import { embeddedPostgres } from './embedded.ts'
 import type { EmbeddedConnection } from './embedded.ts'
@@ -502,6 +503,21 @@ describe('what the operator is told', () => {
     const dataDir = installed()
     fs.writeFileSync(join(dataDir, 'postgresql', 'PG_VERSION'), '17\n')
     expect(await trouble(dataDir)).toMatch(/was made by PostgreSQL 17, this Posthorn brings 18\.\d+: make a backup/)
+  })
+
+  test('copies of the programs of other versions go, and nothing else that is called alike', () => {
+    const data = fs.mkdtempSync(join(folder, 'copies-'))
+    const [used, kept] = [
+      'postgresql-18.4.0-beta.17',
+      ['postgresql', 'postgresql-20261127', 'postgresql-18.3', 'postgresql.socket'],
+    ]
+    for (const name of [used, ...kept, 'postgresql-18.3.0-beta.17', 'postgresql-18.4.0-beta.17.making-77'])
+      fs.mkdirSync(join(data, name, 'bin'), { recursive: true })
+    const place = { folder: { path: data, owner: undefined }, cluster: join(data, 'postgresql'), copies: data }
+    sweepCopies({ ...place, runAs: { uid: 1, gid: 1, name: 'postgres' } }, { path: join(data, used), version: '18.4' })
+    expect(fs.readdirSync(data)).toHaveLength(7)
+    sweepCopies({ ...place, runAs: undefined }, { path: join(data, used), version: '18.4' })
+    expect(fs.readdirSync(data).sort()).toEqual([used, ...kept].sort())
   })
 
   test.each(['"', '$HOME', '`id`', '\\'])('a folder whose name initdb would give to a shell: %s', async (odd) => {

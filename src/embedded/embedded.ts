@@ -4,7 +4,7 @@
 import { openDataFolder } from '../base/data-folder.ts'
 import type { Log } from '../base/log.ts'
 import { lifecycle } from '../base/service.ts'
-import { usableBinaries } from './binaries.ts'
+import { sweepCopies, usableBinaries } from './binaries.ts'
 import { ensureCluster, retireOrphan } from './cluster.ts'
 import { takeHold, type EmbeddedConnection, type Hold } from './hold.ts'
 import { findPlace } from './place.ts'
@@ -52,7 +52,8 @@ export function embeddedPostgres(options: EmbeddedOptions): EmbeddedPostgres {
         const place = findPlace(folder)
         held.alsoHold(place)
         const binaries = usableBinaries(place)
-        await retireOrphan(place, options)
+        await retireOrphan(place, options) // which may run from another copy
+        sweepCopies(place, binaries)
         const password = await ensureCluster(place, binaries, options)
         server = await runServer(place, binaries, options)
         connection = { host: server.socketDir, port: server.port, user: 'posthorn', password, database: 'posthorn' }
