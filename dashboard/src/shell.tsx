@@ -156,11 +156,7 @@ function Frame({ children }: { readonly children: ReactNode }) {
             </p>
           )}
         </div>
-        {workspace === undefined && !/^\/(?:account|operator)\b/.test(path) ? (
-          <NoWorkspace />
-        ) : (
-          <Fragment key={workspace?.workspaceId}>{children}</Fragment>
-        )}
+        <Inside path={path}>{children}</Inside>
       </main>
       {helping && (
         <Suspense>
@@ -168,6 +164,30 @@ function Frame({ children }: { readonly children: ReactNode }) {
         </Suspense>
       )}
     </div>
+  )
+}
+
+/** The page, where it is one for this person. */
+function Inside({ path, children }: { readonly path: string; readonly children: ReactNode }) {
+  const { session, workspace } = useLooking()
+  if (path.startsWith('/operator/') && !session.operator) return <OperatorsOnly />
+  if (workspace === undefined && !/^\/(?:account|operator)\b/.test(path)) return <NoWorkspace />
+  return <Fragment key={workspace?.workspaceId}>{children}</Fragment>
+}
+
+/** A link that an operator passed on: nothing there would be answered, and nothing can be done. */
+function OperatorsOnly() {
+  const { session } = useLooking()
+  return (
+    <Page title="For operators">
+      <Empty icon={Stethoscope} title="This page is for the operators of this installation.">
+        {session.email} is not one of them. What happens in your workspace stands on its{' '}
+        <Link to="/" className="text-accent underline">
+          overview
+        </Link>
+        .
+      </Empty>
+    </Page>
   )
 }
 

@@ -45,7 +45,7 @@ test('what was added says what comes next, and what is kept says for how long', 
   const made = await posthorn(['workspace', 'create', '--name', 'Ann & Co'], { POSTHORN_KEEP_CONTENT_DAYS: '3' })
   expect(made.out).toMatch(/^content: +kept for 3 days after a message is final$/m)
   const pending = await posthorn(['domain', 'add', 'Ann & Co', 'next.example'], { POSTHORN_HOSTNAME: 'vm' })
-  expect(pending.out).toContain('POSTHORN_HOSTNAME must be set first: the record names "vm"')
+  expect(pending.out).toContain('(the setting `POSTHORN_HOSTNAME`): the record would name "vm"')
   expect(pending.out).toMatch(/^CNAME +bounces\.next\.example +pending +not yet: see below$/m)
   expect(pending.out).toMatch(
     /Next, publish .*:\n {2}posthorn domain check 'Ann & Co' next\.example\n {2}posthorn mailbox add 'Ann & Co' hello@next\.example\n$/,

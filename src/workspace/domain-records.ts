@@ -82,7 +82,7 @@ export function recordsOf(row: DomainRow, hostname: string): readonly DnsRecord[
 /** The return path's record names the installation: published with a name that nobody else can find, bounces would come back to nobody. */
 function named(record: DnsRecord, hostname: string): DnsRecord {
   if (isFullName(hostname)) return record
-  const finding = `POSTHORN_HOSTNAME must be set first: the record names "${hostname}", which nobody else can find. The installation's operator sets a full name, such as mail.example.org, and the record then has it.`
+  const finding = `The operator of this installation must first set its full name, such as mail.example.org (the setting \`POSTHORN_HOSTNAME\`): the record would name "${hostname}", which nobody else can find.`
   return { ...record, waitsFor: 'hostname', finding }
 }
 

@@ -71,7 +71,9 @@ test('a record that would name a host without a full name is not offered, and th
   await owner.getByRole('link', { name: 'studio.example' }).click()
   await heading(owner, 'studio.example')
   await loaded(owner)
-  await owner.getByRole('region', { name: 'Not ready' }).getByText('POSTHORN_HOSTNAME must be set first').waitFor()
+  await owner.getByRole('region', { name: 'Not ready' }).getByText('POSTHORN_HOSTNAME', { exact: true }).waitFor()
+  // Commands and settings look like code, and not like their quotes.
+  expect(await owner.getByRole('main').innerText()).not.toContain('`')
   const record = owner.getByRole('listitem').filter({ hasText: 'Where bounces come back to' })
   await record.getByText('Not ready', { exact: true }).waitFor()
   expect(await record.getByRole('button').count()).toBe(0)

@@ -11,7 +11,7 @@ let shop: JourneyWorkspace
 let bakery: JourneyWorkspace
 let login: Login
 let page: Page
-const go = (path: string) => page.goto(`${visit.origin}${path}`)
+const go = (path: string, person = page) => person.goto(`${visit.origin}${path}`)
 const dialog = () => page.getByRole('dialog')
 const polled = { interval: 20, timeout: 15_000 }
 const soon = (read: () => Promise<unknown>) => expect.poll(read, polled)
@@ -157,6 +157,21 @@ describe('a workspace', () => {
       await page.getByRole('alert').waitFor()
       expect(await page.getByRole('button', { name: /Check|DKIM|Remove/ }).count()).toBe(0)
       expect(await page.getByRole('link', { name: 'Download' }).count()).toBe(0)
+    }
+  })
+
+  test('in which somebody may not do what an address asks for says so once, and offers nothing that would be refused', async () => {
+    const person = await visit.signedIn(await visit.makeLogin('vito@people.example', shop.id, 'viewer'))
+    for (const path of ['workspaces', 'plans', 'queue', 'feedback', 'health']) {
+      await go(`/operator/${path}`, person)
+      await person.getByText('This page is for the operators of this installation.').waitFor()
+      expect(await person.getByRole('main').getByRole('button').count()).toBe(0)
+      expect(await person.getByRole('alert').count()).toBe(0)
+    }
+    for (const path of ['/audit', `/domains/${crypto.randomUUID()}`]) {
+      await go(path, person)
+      await person.getByRole('alert').waitFor()
+      expect(await person.getByRole('button', { name: 'Try again' }).count()).toBe(0)
     }
   })
 

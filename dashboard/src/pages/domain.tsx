@@ -12,6 +12,7 @@ import { Confirm } from '../ui/dialog.tsx'
 import { FormMistake } from '../ui/field.tsx'
 import { Notice } from '../ui/notice.tsx'
 import { Card, Page } from '../ui/page.tsx'
+import { Sentence } from '../ui/sentence.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Time, useNow } from '../ui/time.tsx'
 import { UnicodeName } from '../ui/unicode-name.tsx'
@@ -101,7 +102,9 @@ export function DomainPage() {
                   {advice.map((words) => (
                     <li key={words} className="flex gap-2">
                       <Info aria-hidden className="mt-0.5 size-4 shrink-0 text-soft" />
-                      <span>{words}</span>
+                      <span>
+                        <Sentence of={words} />
+                      </span>
                     </li>
                   ))}
                 </ul>
@@ -224,7 +227,7 @@ function NotYet({ records }: { readonly records: readonly DnsRecord[] }) {
   if (waiting === undefined) return null
   return (
     <Notice label="Not ready" title="One record is not ready to be set" icon={TriangleAlert} tone="warn">
-      <p>{waiting.finding}</p>
+      <p>{waiting.finding !== undefined && <Sentence of={waiting.finding} />}</p>
       <p>The other records below are ready, and the domain can send without this one.</p>
     </Notice>
   )
@@ -260,7 +263,11 @@ function RecordRow({ record }: { readonly record: DnsRecord }) {
           )}
         </dd>
       </dl>
-      {finding !== undefined && waitsFor === undefined && <p className="max-w-3xl text-sm">{finding}</p>}
+      {finding !== undefined && waitsFor === undefined && (
+        <p className="max-w-3xl text-sm">
+          <Sentence of={finding} />
+        </p>
+      )}
       {others.length > 0 && (
         <div className="text-sm text-soft">
           <p>{status === 'wrong' ? 'What stands there instead:' : 'What stands there:'}</p>

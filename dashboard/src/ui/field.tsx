@@ -9,6 +9,7 @@ import {
 } from 'react'
 import { ApiError } from '../api.ts'
 import { Button } from './button.tsx'
+import { Sentence } from './sentence.tsx'
 
 const control =
   'w-full rounded-lg border border-strong-line/60 bg-card px-3 text-base text-ink placeholder:text-soft hover:border-strong-line disabled:opacity-60 aria-invalid:border-bad'
@@ -28,7 +29,7 @@ function Framed({ label, hint, mistake, id, children }: Frame & { readonly id: s
       {children}
       {mistake !== undefined ? (
         <p id={`${id}-mistake`} role="alert" className="text-sm text-bad">
-          {mistake}
+          <Sentence of={mistake} />
         </p>
       ) : (
         hint !== undefined && (
@@ -176,7 +177,7 @@ export function FormMistake({
   return (
     // Several lines of a file may be wrong, each told on its own.
     <p role="alert" className="rounded-lg bg-bad-wash px-3 py-2 text-sm whitespace-pre-line text-bad">
-      {error.message}
+      <Sentence of={error.message} />
     </p>
   )
 }

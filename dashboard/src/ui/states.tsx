@@ -4,6 +4,7 @@ import { CircleAlert, Inbox, type LucideIcon } from 'lucide-react'
 import { useEffect, useState, type ReactNode } from 'react'
 import { ApiError, isSignedOut, isSilence } from '../api.ts'
 import { Button } from './button.tsx'
+import { Sentence } from './sentence.tsx'
 
 /** When somebody wonders whether anything will come at all. */
 const longMs = 10_000
@@ -46,14 +47,20 @@ export function Empty({
   )
 }
 
+/** The service said so, and would say it again: the role may not, there is no such thing, or the address names none. */
+const isSettled = (error: Error): boolean =>
+  error instanceof ApiError && error.code !== undefined && [400, 403, 404].includes(error.status)
+
 export function Failed({ error, again }: { readonly error: Error; readonly again?: () => void }) {
   const requestId = error instanceof ApiError ? error.requestId : undefined
   return (
     <div role="alert" className="grid justify-items-center gap-2 px-6 py-12 text-center">
       <CircleAlert aria-hidden className="size-7 text-bad" strokeWidth={1.5} />
-      <p className="max-w-md">{error.message}</p>
+      <p className="max-w-md">
+        <Sentence of={error.message} />
+      </p>
       {requestId !== undefined && <p className="font-mono text-xs text-soft">Request {requestId}</p>}
-      {again !== undefined && <Button onClick={again}>Try again</Button>}
+      {again !== undefined && !isSettled(error) && <Button onClick={again}>Try again</Button>}
     </div>
   )
 }
@@ -63,7 +70,7 @@ export function Outdated({ query: { isRefetchError, error } }: { readonly query:
   if (!isRefetchError || error === null || isSilence(error) || isSignedOut(error)) return null
   return (
     <p role="status" className="m-2 rounded-lg bg-warn-wash px-3 py-2 text-sm text-warn">
-      What stands here may be old; when it was read again, the answer was: {error.message}
+      What stands here may be old; when it was read again, the answer was: <Sentence of={error.message} />
     </p>
   )
 }
