@@ -23,8 +23,9 @@ import {
 import { countEndpoints, type EndpointState } from '../store/webhook-endpoints.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
+/** As the dashboard and PostgreSQL count them, so that one database has one size. */
 const megabytes = (bytes: number): string =>
-  bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(0)} MB`
+  bytes >= 1024 ** 3 ? `${(bytes / 1024 ** 3).toFixed(1)} GB` : `${(bytes / 1024 ** 2).toFixed(0)} MB`
 
 /** `openSeconds`: from when on a transaction is old; `lockMs`: for how long something of ours has waited for a lock. */
 export async function checkDatabase(

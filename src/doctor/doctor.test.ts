@@ -121,12 +121,12 @@ test('a backup that is old, or was never made, is a warning where mail is really
   expect((await found(sandbox)).backup.status).toBe('warn')
   await world.db.run('update workspaces set route_sealed = null where id = $1', [workspaceId])
   const hours = (ago: number) => new Date(Date.now() - ago * 3600_000)
-  await noteBackup(world.db, { takenAt: hours(49), bytes: 12e6 })
+  await noteBackup(world.db, { takenAt: hours(49), bytes: 12 * 1024 ** 2 })
   expect((await found()).backup).toMatchObject({
     status: 'warn',
     detail: expect.stringMatching(/^The last backup is 2 days old, 12 MB: /) as string,
   })
-  await noteBackup(world.db, { takenAt: hours(20), bytes: 12e6 })
+  await noteBackup(world.db, { takenAt: hours(20), bytes: 12 * 1024 ** 2 })
   expect((await found()).backup).toEqual({
     name: 'backup',
     status: 'ok',

@@ -44,6 +44,21 @@ test('the overview counts what failed, leads to it, and says where a list may be
   await page.getByRole('link', { name: 'policy@simulator.posthorn.test' }).waitFor()
 })
 
+test('how long mail took stands whole in its box, however long that was', async () => {
+  const slow = await visit.posthorn.workspace({ name: 'Slow' })
+  await visit.posthorn.query(
+    `insert into hourly_counts (workspace_id, hour, kind, bucket, many) values ($1, date_trunc('hour', now()), 'sent', 78, 100)`,
+    [slow.id],
+  )
+  const login = await visit.makeLogin('slow@people.example', slow.id, 'viewer')
+  const person = await visit.signedIn(login)
+  await person.setViewportSize({ width: 1280, height: 900 })
+  const took = person.getByRole('region', { name: 'Totals' }).getByRole('listitem').filter({ hasText: 'Until sent' })
+  await took.getByText(/95% within \d+ min/).waitFor()
+  const { width, needed } = await took.evaluate((box) => ({ width: box.clientWidth, needed: box.scrollWidth }))
+  expect(needed).toBeLessThanOrEqual(width)
+})
+
 test('a refusal is told by what it was about, and then by where it was said', async () => {
   const story = page.getByRole('region', { name: 'What happened' })
   const refused = async (recipient: string) => {

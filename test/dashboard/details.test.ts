@@ -135,11 +135,23 @@ test('a refusal names its sender, and the key or login that it was, as the page 
   await row('wordpress').getByText('www-data@web01.internal.shop.example').waitFor()
   await row('old billing').getByText(`${prefix}…`).waitFor()
   await row('test').getByRole('link', { name: /^test/ }).waitFor()
+  // Sentences have room to be read, also where addresses beside them are long.
+  const why = await row('wordpress').getByRole('cell').first().boundingBox()
+  expect(why?.width).toBeGreaterThan(270)
   expect(await look('refused-callers')).toEqual([])
   await row('wordpress')
     .getByRole('link', { name: /^wordpress/ })
     .click()
   await heading(page, 'API & SMTP')
+})
+
+test('whom somebody has suppressed by hand says who it was', async () => {
+  await go('/suppressions')
+  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await page.getByLabel('Address').fill('angry@example.com')
+  await page.getByRole('button', { name: 'Suppress', exact: true }).click()
+  await page.getByRole('row').filter({ hasText: 'angry@example.com' }).getByText(`by ${owner.email}`).waitFor()
+  await visit.posthorn.cli('suppression', 'remove', shop.id, 'angry@example.com')
 })
 
 describe('what has no room in a column', () => {
@@ -321,7 +333,7 @@ test.each(['hard-bounce', 'late-bounce'])('a %s says in plain words, once, what 
   const id = await shop.accepted({ recipient: `${kind}@simulator.posthorn.test` })
   await shop.until(id, ({ deliveryStatus }) => deliveryStatus === 'hard_bounce')
   await go(`/messages/${id}`)
-  await page.getByText('Recognized as').waitFor()
+  await page.getByText('For programs: class').waitFor()
   expect(await page.getByText('The server knows no such recipient.').count()).toBe(1)
   expect(await look(kind)).toEqual([])
 })
@@ -371,6 +383,14 @@ test('while delivery is stopped, the story of a message that waits says so, and 
     await notice.getByText(/posthorn drain --off/).waitFor()
     expect(await look(`stopped-${path.slice(10)}`, operator)).toEqual([])
   }
+  // Whoever was woken reads first what is wrong.
+  await loaded(operator)
+  const checks = await operator.getByRole('region', { name: 'What it needs' }).getByRole('listitem').allInnerTexts()
+  const severity = checks.map((said) =>
+    ['Broken', 'Look at it', 'Fine', 'Not needed'].findIndex((word) => said.includes(word)),
+  )
+  expect(severity).toEqual(severity.toSorted((one, other) => one - other))
+  expect(new Set(severity).size).toBeGreaterThan(2)
   await visit.posthorn.cli('drain', '--off')
   await shop.settled(id)
   await go('/operator/queue', operator)

@@ -14,6 +14,7 @@ import { Dialog, DialogForm } from '../ui/dialog.tsx'
 import { Check, Choice, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Notice } from '../ui/notice.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
+import { Sentence } from '../ui/sentence.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Long, Table } from '../ui/table.tsx'
 import { exactly, Time } from '../ui/time.tsx'
@@ -366,7 +367,7 @@ export function OperatorQueue() {
                     },
                     { head: 'Workspace', cell: ({ workspaceName }) => workspaceName },
                     { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
-                    { head: 'Why it waits', cell: (lane) => <WhyItWaits {...lane} />, wideOnly: true },
+                    { head: 'Why it waits', cell: (lane) => <WhyItWaits {...lane} />, wideOnly: true, sentences: true },
                     { head: 'Messages', cell: ({ count }) => count.toLocaleString(), align: 'right' },
                     { head: 'Most tries', cell: ({ attemptsMax }) => attemptsMax, align: 'right', wideOnly: true },
                     { head: 'Oldest due', cell: ({ oldestDueAt }) => <Time at={oldestDueAt} />, align: 'right' },
@@ -417,7 +418,7 @@ export function OperatorHealth() {
                 ['Posthorn', version],
                 ['PostgreSQL', database.version],
                 ['Database size', bytes(database.sizeBytes)],
-                ['Database since', <Time key="since" at={database.startedAt} />],
+                ['Database started', <Time key="since" at={database.startedAt} />],
                 ['Database clock', exactly(new Date(database.now))],
               ]}
             />
@@ -431,6 +432,12 @@ export function OperatorHealth() {
     </Page>
   )
 }
+
+type Look = Examination['checks'][number]
+/** Whoever was woken looks at a phone, on which all that is fine would stand before it. */
+const places = { fail: 0, warn: 1, ok: 2, skipped: 3 } as const satisfies Record<Look['status'], number>
+const worstFirst = (checks: readonly Look[]): readonly Look[] =>
+  checks.toSorted((one, other) => places[one.status] - places[other.status])
 
 /** The same looks as `posthorn doctor`; some of them ask the network, so they take a while. */
 function Doctor() {
@@ -449,7 +456,7 @@ function Doctor() {
       <Answered query={query} rows={6}>
         {({ checks }) => (
           <ul className="border-t border-line">
-            {checks.map(({ name, status, detail }) => (
+            {worstFirst(checks).map(({ name, status, detail }) => (
               <li
                 key={name}
                 className="grid gap-x-4 gap-y-1 border-b border-line px-4 py-2.5 text-sm last:border-0 sm:grid-cols-[10rem_8rem_minmax(0,1fr)] sm:px-5"
@@ -458,7 +465,9 @@ function Doctor() {
                 <span>
                   <StateBadge state={status} />
                 </span>
-                <span className="break-words whitespace-pre-wrap text-soft">{detail}</span>
+                <span className="break-words whitespace-pre-wrap text-soft">
+                  <Sentence of={detail} />
+                </span>
               </li>
             ))}
           </ul>

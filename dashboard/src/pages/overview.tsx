@@ -134,12 +134,12 @@ function Totals({ totals, from }: Pick<UsageSeries, 'totals' | 'from'>) {
         })}
         <li className="grid gap-1 bg-card px-4 py-3 xl:px-2">
           <span className="text-xs text-soft">Until sent</span>
-          <span className="text-xl font-semibold whitespace-nowrap tabular-nums">
+          <span className="text-xl font-semibold tabular-nums">
             {latencyMs === undefined ? '–' : duration(latencyMs.p50)}
-            {latencyMs !== undefined && (
-              <span className="block text-xs font-normal text-soft">95% within {duration(latencyMs.p95)}</span>
-            )}
           </span>
+          {latencyMs !== undefined && (
+            <span className="text-xs text-soft">half; 95% within {duration(latencyMs.p95)}</span>
+          )}
         </li>
       </ul>
     </section>

@@ -9,6 +9,7 @@ import { Id } from '../ui/copy.tsx'
 import { DayField } from '../ui/day-field.tsx'
 import { Choice } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
+import { Sentence } from '../ui/sentence.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
@@ -24,7 +25,7 @@ const reasons: Readonly<Record<string, string>> = {
   attachment_infected: 'The scanner found malware in a file, or could not examine it.',
   upgrade_required: 'The plan does not include sending.',
   workspace_blocked: 'The workspace is blocked.',
-  mailbox_not_active: 'The mailbox does not exist, is disabled, or its domain is not verified.',
+  mailbox_not_active: 'The sender is no active mailbox on a verified domain.',
   insufficient_scope: 'The key may not send.',
   invalid_request: 'Something in the request was wrong.',
   invalid_json: 'The request was not JSON.',
@@ -38,7 +39,10 @@ const reasons: Readonly<Record<string, string>> = {
   internal_error: 'Something is broken here; the log says what.',
 }
 
-const codeChoices = [['', 'Any'], ...Object.keys(reasons).map((code) => [code, code] as const)] as const
+const codeChoices = [
+  ['', 'Any'],
+  ...Object.entries(reasons).map(([code, words]) => [code, `${words.replace(/\.$/, '')} (${code})`] as const),
+] as const
 const sourceChoices = [
   ['', 'Any'],
   ['rest', 'HTTP'],
@@ -133,22 +137,32 @@ export function Refused() {
 const columnsWith = (callers: Callers): readonly Column<RefusedSubmission>[] => [
   {
     head: 'Why',
-    cell: ({ code, error, field }) => (
-      <span className="grid min-w-36">
+    sentences: true,
+    cell: ({ code, error, field, requestId }) => (
+      <span className="grid">
         <span className="font-medium">{reasons[code] ?? code}</span>
-        {error !== undefined && <span className="text-xs wrap-anywhere">{error}</span>}
+        {error !== undefined && (
+          <span className="text-xs wrap-anywhere">
+            <Sentence of={error} />
+          </span>
+        )}
         {reasons[code] !== undefined && (
           <code className="font-mono text-xs wrap-anywhere text-soft">
             {code}
             {field !== undefined && `: ${field}`}
           </code>
         )}
+        {requestId !== undefined && (
+          <span className="text-xs text-soft">
+            Request <code className="font-mono wrap-anywhere">{requestId}</code>
+          </span>
+        )}
       </span>
     ),
   },
   {
     head: 'From',
-    cell: ({ sender }) => (sender === undefined ? '–' : <span className="wrap-anywhere">{sender}</span>),
+    cell: ({ sender }) => (sender === undefined ? '–' : <span className="block min-w-28 wrap-anywhere">{sender}</span>),
     wideOnly: true,
   },
   {
@@ -157,22 +171,16 @@ const columnsWith = (callers: Callers): readonly Column<RefusedSubmission>[] => 
       recipientDomain === undefined ? (
         '–'
       ) : (
-        <>
+        <span className="block min-w-32 wrap-anywhere">
           {recipientDomain}
           <UnicodeName of={recipientDomain} />
-        </>
+        </span>
       ),
   },
   { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP'), wideOnly: true },
   {
     head: 'Key or login',
     cell: ({ keyId, smtpCredentialId }) => <Caller id={keyId ?? smtpCredentialId} callers={callers} />,
-    wideOnly: true,
-  },
-  {
-    head: 'Request',
-    cell: ({ requestId }) =>
-      requestId === undefined ? '–' : <code className="font-mono text-xs wrap-anywhere">{requestId}</code>,
     wideOnly: true,
   },
   { head: 'When', cell: ({ at }) => <Time at={at} />, align: 'right' },

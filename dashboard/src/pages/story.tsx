@@ -292,8 +292,8 @@ function Words({
       )}
       {bounce !== undefined && (
         <p className="text-xs text-soft">
-          Recognized as <code className="font-mono">{bounce.class}</code> by rule{' '}
-          <code className="font-mono text-xs">{bounce.rule}</code>
+          For programs: class <code className="font-mono">{bounce.class}</code>, rule{' '}
+          <code className="font-mono">{bounce.rule}</code>
         </p>
       )}
       {suppressed === true && (

@@ -2,13 +2,13 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Ban, Download, Flag, Hand, MailX, Search, Undo2, Upload } from 'lucide-react'
 import { useRef, useState } from 'react'
-import { ask, read, useChange, useForgetting } from '../api.ts'
+import { ask, read, useChange, useForgetting, useRead } from '../api.ts'
 import { serviceNow } from '../clock.ts'
 import { PagedTable } from '../list.tsx'
 import { useTyped } from '../search.tsx'
 import { narrowed, readSuppressionFilter, type SuppressionFilter } from '../filters.ts'
 import { useMay } from '../session.tsx'
-import type { Suppression } from '../shapes.ts'
+import type { ApiKey, ListOf, Member, Suppression } from '../shapes.ts'
 import { beginningIn } from '../typed.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
@@ -26,7 +26,19 @@ const reasons = {
   manual: { word: 'By hand', icon: Hand, tone: 'idle' },
 } as const
 
+/** Who added one by hand, as people call them. What neither list has stays as the audit log names it. */
+function useAdderNames(): (createdBy: string) => string {
+  const members = useRead<ListOf<Member>>(['members'], '/api/v1/members', { enabled: useMay('members.read') })
+  const keys = useRead<ListOf<ApiKey>>(['keys'], '/api/v1/keys', { enabled: useMay('keys.read') })
+  const names = new Map<string, string>([
+    ...(members.data?.items ?? []).map(({ userId, email }) => [`user:${userId}`, email] as const),
+    ...(keys.data?.items ?? []).map(({ id, name }) => [`key:${id}`, `the key “${name}”`] as const),
+  ])
+  return (createdBy) => names.get(createdBy) ?? createdBy
+}
+
 export function Suppressions() {
+  const adderOf = useAdderNames()
   const filter = readSuppressionFilter(useSearch({ from: '/inside/suppressions' }))
   const navigate = useNavigate()
   const look = (changes: SuppressionFilter, replace = false) =>
@@ -118,9 +130,10 @@ export function Suppressions() {
             {
               head: 'Evidence',
               wideOnly: true,
-              cell: ({ evidence, rule, sourceMessageId }) =>
-                (evidence ?? rule ?? sourceMessageId) !== undefined && (
+              cell: ({ evidence, rule, sourceMessageId, createdBy }) =>
+                (evidence ?? rule ?? sourceMessageId ?? createdBy) !== undefined && (
                   <span className="grid gap-0.5 text-xs text-soft">
+                    {createdBy !== undefined && <span className="wrap-anywhere">by {adderOf(createdBy)}</span>}
                     {evidence !== undefined && <Long text={evidence} className="font-mono" />}
                     <span className="flex gap-2">
                       {rule !== undefined && <span>rule {rule}</span>}

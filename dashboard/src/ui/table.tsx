@@ -20,6 +20,8 @@ export interface Column<Row> {
   readonly leads?: boolean
   /** It takes the room that the others leave, and its words are cut to that: they can be read elsewhere. */
   readonly gives?: boolean
+  /** They are read badly in a column as narrow as a word: where this has no room the others stand below it. */
+  readonly sentences?: boolean
 }
 
 export function Table<Row>({
@@ -68,7 +70,7 @@ export function Table<Row>({
               {shown.map((column, index) => (
                 <td
                   key={column.head}
-                  className={`${place(column)} py-2.5 ${isWide ? (column.gives === true ? 'w-1/2 max-w-0' : 'max-w-60 break-words') : index === 0 ? narrowFirst : 'pl-0'} ${below.length > 0 ? 'align-top' : 'align-middle'}`}
+                  className={`${place(column)} py-2.5 ${isWide ? roomOf(column) : index === 0 ? narrowFirst : 'pl-0'} ${below.length > 0 ? 'align-top' : 'align-middle'}`}
                 >
                   {index === 0 && leads ? (
                     <div data-leads className="contents">
@@ -87,6 +89,9 @@ export function Table<Row>({
     </div>
   )
 }
+
+const roomOf = <Row,>({ gives, sentences }: Column<Row>): string =>
+  gives === true ? 'w-1/2 max-w-0' : `${sentences === true ? 'min-w-70 max-w-96' : 'max-w-60'} break-words`
 
 /** Not where something else was meant: another link or button, or words that are being selected to be copied. */
 function follow(event: MouseEvent<HTMLTableRowElement>): void {
