@@ -235,7 +235,7 @@ describe('programs', () => {
     const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'From the log' })
     await page.reload()
     await page.getByRole('button', { name: 'message.queued' }).first().click()
-    await dialog().getByRole('button', { name: 'Send again' }).click()
+    await dialog().getByRole('button', { name: 'Post the event again' }).click()
     await dialog().getByRole('status').getByText('It is posted again').waitFor()
     await dialog().getByRole('link', { name: 'The message' }).click()
     await heading('From the log')

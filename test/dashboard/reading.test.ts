@@ -78,10 +78,10 @@ describe('the story of a message', () => {
     await open(0)
     await dialog.getByText('Redirects are not followed').first().waitFor()
     receiver.answer = status(200)
-    await dialog.getByRole('button', { name: 'Send again' }).click()
-    await dialog.getByText('sent again, try 1').waitFor()
+    await dialog.getByRole('button', { name: 'Post the event again' }).click()
+    await dialog.getByText('posted again, try 1').waitFor()
     await page.keyboard.press('Escape')
-    await webhook(0).getByRole('button', { name: 'Webhook, sent again', exact: true }).waitFor()
+    await webhook(0).getByRole('button', { name: 'Webhook, posted again', exact: true }).waitFor()
   })
 
   test('has no webhooks for a key that may not read their log', async () => {

@@ -77,7 +77,7 @@ export function EventDialog({
         )}
         {mayReplay && (
           <Button busy={replay.isPending} onClick={() => replay.mutate(undefined)}>
-            Send again
+            Post the event again
           </Button>
         )}
         <Button look="primary" onClick={done}>
@@ -98,7 +98,7 @@ function Try({ attempt }: { readonly attempt: Attempt }) {
           {outcomeOf(attempt) ?? (delivered ? 'Delivered' : 'Failed')}
         </Badge>
         <span className="text-soft">
-          {round > 1 && 'sent again, '}try {number}
+          {round > 1 && 'posted again, '}try {number}
         </span>
         <span className="text-xs text-soft max-sm:basis-full sm:ml-auto">
           {durationMs !== undefined && `${duration(durationMs)} · `}

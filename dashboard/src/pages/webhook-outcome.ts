@@ -30,4 +30,4 @@ export function meaningOf({ status = 0, trouble }: Try): string | undefined {
 
 /** Which try it was, behind a first word. */
 export const numberOf = ({ round, attempt }: Try): string =>
-  `${round > 1 ? ', sent again' : ''}${attempt > 1 ? `, try ${attempt}` : ''}`
+  `${round > 1 ? ', posted again' : ''}${attempt > 1 ? `, try ${attempt}` : ''}`

@@ -148,7 +148,7 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
             </span>
           )}
           {act.isSuccess && act.variables === 'enable' && (
-            <Done>Events are posted from now on. “Send again…” in the log posts those that happened meanwhile.</Done>
+            <Done>Events are posted from now on. “Post again…” in the log posts those that happened meanwhile.</Done>
           )}
         </div>
         <FormMistake error={act.error} />
@@ -418,16 +418,16 @@ function Replay() {
   return (
     <>
       <Button icon={<RotateCw aria-hidden className="size-4" />} onClick={() => setOpen(true)}>
-        Send again…
+        Post again…
       </Button>
       <Dialog
-        title="Send undelivered events again"
-        description="Also those that wait for their next try. Same ids, same bytes, eight new tries each."
+        title="Post undelivered events again"
+        description="To your receiver; no mail is sent again. Also those that wait for their next try. Same ids, same bytes, eight new tries each."
         open={open}
         onOpenChange={setOpen}
       >
         <DialogForm
-          action="Send again"
+          action="Post again"
           by={replay}
           cancel="Close"
           onSubmit={(form) => replay.mutate(Number(textIn(form, 'hours')))}
