@@ -58,7 +58,11 @@ export function parseId(text: string, what: string): string {
 export function parseRecipient(text: string): EmailAddress {
   const address = parseAddress(text.trim())
   if (address !== undefined) return address
-  throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', { field: 'recipient' })
+  // `ann+news@` by hand in a URL has come as `ann news@`.
+  const hint = parseAddress(text.trim().replace(' ', '+')) === undefined ? '' : ' In a URL write its + as %2B.'
+  throw new Mistake(`"recipient" must be one whole e-mail address; "text" finds parts of one.${hint}`, {
+    field: 'recipient',
+  })
 }
 
 /** Between which a list is searched. */

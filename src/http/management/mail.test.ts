@@ -55,6 +55,13 @@ describe('messages', () => {
       )
   })
 
+  test('are not found by an address that a URL has changed, which is told how it is written', async () => {
+    const { error } = (await owner.ask('GET', '/messages?recipient=ann+news@example.org')).json<{ error: string }>()
+    expect(error).toMatch(/whole e-mail address.* In a URL write its \+ as %2B\.$/)
+    const half = (await owner.ask('GET', '/messages?recipient=ann')).json<{ error: string }>()
+    expect(half.error).not.toContain('URL')
+  })
+
   describe('are found by what their senders and receivers call them', () => {
     let place: Sender
     let reader: BrowserOf
