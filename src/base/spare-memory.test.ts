@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { delivered, makeRoomInMemory, spareMemory } from './spare-memory.ts'
+import { delivered, makeRoomInMemory, promiseMemory, spareMemory } from './spare-memory.ts'
 
 let root: string
 beforeEach(() => void (root = mkdtempSync(join(tmpdir(), 'posthorn-spare-'))))
@@ -97,6 +97,19 @@ test('what is delivered leaves less to the rest than what is taken in: what was 
     () => undefined,
   )
   expect([room() > 20 * mebibyte, room(0, delivered) > 20 * mebibyte]).toEqual([false, true])
+})
+
+test("what is promised to a mail that is not there yet is nobody else's", () => {
+  const room = makeRoomInMemory(
+    () => 164 * mebibyte,
+    () => 0,
+    () => undefined,
+  )
+  const before = room()
+  const over = promiseMemory(40 * mebibyte)
+  expect([before, room()]).toEqual([50 * mebibyte, 30 * mebibyte])
+  over()
+  expect(room()).toBe(before)
 })
 
 test('where no memory is left, what nobody needs any more is let go, so that the next large mail is not sent away for it; and not again and again', () => {

@@ -108,10 +108,18 @@ export function makeRoomInMemory(
         collect()
       }
     }
-    return Math.max(limits.mailWithoutMemoryBytes, (left - reserveBytes + there) / timesHeld)
+    return Math.max(limits.mailWithoutMemoryBytes, (left - promised - reserveBytes + there) / timesHeld)
   }
 }
 export const roomInMemory = makeRoomInMemory()
+
+/** What large mail will take that is let in and not there yet: no look at the memory tells of it. */
+let promised = 0
+/** So much is for nobody else in this process, until the answer is called. */
+export function promiseMemory(bytes: number): () => void {
+  promised += bytes
+  return () => void (promised -= bytes)
+}
 
 /** What a name for it is in the log, in the metrics and in ops/alerts.yml. */
 export const largeMailFault = 'large mail'

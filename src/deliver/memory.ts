@@ -2,7 +2,7 @@
 // and small mail goes on beside it. How much may be held on a machine of this size is room.ts' matter.
 import { ByteRoom } from '../base/byte-room.ts'
 import type { Log } from '../base/log.ts'
-import { delivered, largeMailFault, roomInMemory } from '../base/spare-memory.ts'
+import { delivered, largeMailFault, promiseMemory, roomInMemory } from '../base/spare-memory.ts'
 import { limits, type Route } from '../config.ts'
 import { isSimulator } from '../domain/simulator.ts'
 import type { InFlight } from './flight.ts'
@@ -21,10 +21,12 @@ const timesMoreReceived = 3
 
 export type Memory = ReturnType<typeof makeMemory>
 
-export function makeMemory({ log, timeScale, route, memoryNow = () => roomInMemory(0, delivered) }: MemoryTools) {
-  const room = new ByteRoom({
+export function makeMemory({ log, timeScale, route, memoryNow }: MemoryTools) {
+  // What is promised to those inside counts there already.
+  const left = (): number => roomInMemory(room.heldBytes * delivered.timesHeld, delivered)
+  const room: ByteRoom = new ByteRoom({
     bytesMax: Infinity,
-    bytesNow: memoryNow,
+    bytesNow: memoryNow ?? left,
     shareBytesMax: Infinity,
     waitMs: limits.deliveryMemoryWaitMs / timeScale,
     waitingMax: Infinity,
@@ -55,10 +57,12 @@ export function makeMemory({ log, timeScale, route, memoryNow = () => roomInMemo
         bytes: contentBytes,
       })
     }
+    const unpromise = promiseMemory(bytes * delivered.timesHeld)
     let isHeld = true
     return (isOver) => {
       if (!isHeld || (isHere && !isOver)) return
       isHeld = false
+      unpromise()
       room.give(owner, bytes)
     }
   }

@@ -134,6 +134,16 @@ describe('memory', () => {
     expect(content.pieces().map((piece) => piece === content.whole())).toEqual([true])
   })
 
+  test('what gives way is let go at once, and not when the collector comes', () => {
+    const mebibyte = 1024 * 1024
+    const content = new Content(plenty * mebibyte, new ContentRoom({ bytesMax: 3 * mebibyte }))
+    for (let at = 0; at < 40; at++) content.keep(Buffer.alloc(64 * 1024))
+    const blocks = content.pieces().filter(({ length }) => length === mebibyte)
+    for (let at = 0; at < 40; at++) content.keep(Buffer.alloc(64 * 1024))
+    expect([content.trouble, blocks.length]).toEqual(['noRoom', 2])
+    expect(blocks.map(({ byteLength }) => byteLength)).toEqual([0, 0])
+  })
+
   test('where the machine has less left than the room is large, that is all the room there is', () => {
     let left = 30
     let told = 0

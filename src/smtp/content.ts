@@ -2,7 +2,7 @@
 // CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), but for reports to us, while the reader stays in
 // step to the true end. Cutting the input anywhere gives the same result.
 import { memoryFor } from '../base/nothing-left.ts'
-import { joined } from '../base/release.ts'
+import { joined, release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import type { ContentRoom, Holder } from './content-room.ts'
 
@@ -56,6 +56,8 @@ export class Content implements Holder {
   /** Somebody else needs the room more. */
   giveWay(): void {
     this.#noRoom = true
+    // Nobody has seen them, and whoever is let in instead needs their memory now.
+    for (const piece of this.#pieces) if (piece.length === largeBlockBytes) release(piece)
     this.release()
   }
 
