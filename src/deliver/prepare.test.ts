@@ -126,7 +126,7 @@ describe('what is prepared', () => {
         expect([...parts].map(({ byteLength }) => byteLength)).toEqual([...parts].map(() => 0))
         parts.add(this).add(target)
       }
-      return copy.apply(this, args as Parameters<typeof copy>)
+      return copy.apply(this, args)
     })
     try {
       expect((await prepare(claimed))?.size).toBeGreaterThan(bytes)
