@@ -74,19 +74,24 @@ test('an Ed25519 key is asked for, ended, and only by whoever may change the dom
   ])
 })
 
-test('domains and mailboxes of a workspace are bounded, as its keys are', async () => {
-  const place = await office.sender()
-  const developer = await office.signedIn('developer', place.workspaceId)
+/** Somebody in a workspace that may have so many more domains, and mailboxes. */
+async function withRoomFor(many: number) {
+  const { workspaceId, domainId } = await office.sender()
   await office.world.db.run(
     `insert into domains (workspace_id, id, name, ownership_token)
      select $1, gen_random_uuid(), 'd' || n || '.example', '' from generate_series(2, $2::integer) n`,
-    [place.workspaceId, limits.domainsPerWorkspaceMax],
+    [workspaceId, limits.domainsPerWorkspaceMax - many],
   )
   await office.world.db.run(
     `insert into mailboxes (workspace_id, id, domain_id, address, address_key)
      select $1, gen_random_uuid(), $2, a, a from generate_series(2, $3::integer) n, concat('m', n, '@d2.example') a`,
-    [place.workspaceId, place.domainId, limits.mailboxesPerWorkspaceMax],
+    [workspaceId, domainId, limits.mailboxesPerWorkspaceMax - many],
   )
+  return office.signedIn('developer', workspaceId)
+}
+
+test('domains and mailboxes of a workspace are bounded, as its keys are', async () => {
+  const developer = await withRoomFor(0)
   const domain = await developer.ask('POST', '/domains', { body: { name: 'more.example' } })
   expect(domain.json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('at most') as string })
   const mailbox = await developer.ask('POST', '/mailboxes', { body: { address: 'more@d2.example' } })
@@ -94,18 +99,7 @@ test('domains and mailboxes of a workspace are bounded, as its keys are', async 
 })
 
 test('those who come together do not all find room for the last domain, or the last mailbox', async () => {
-  const place = await office.sender()
-  const developer = await office.signedIn('developer', place.workspaceId)
-  await office.world.db.run(
-    `insert into domains (workspace_id, id, name, ownership_token)
-     select $1, gen_random_uuid(), 'd' || n || '.example', '' from generate_series(3, $2::integer) n`,
-    [place.workspaceId, limits.domainsPerWorkspaceMax],
-  )
-  await office.world.db.run(
-    `insert into mailboxes (workspace_id, id, domain_id, address, address_key)
-     select $1, gen_random_uuid(), $2, a, a from generate_series(3, $3::integer) n, concat('m', n, '@d3.example') a`,
-    [place.workspaceId, place.domainId, limits.mailboxesPerWorkspaceMax],
-  )
+  const developer = await withRoomFor(1)
   // None is committed before the others have come.
   const holder = await office.world.session()
   await holder.query('begin')
@@ -113,7 +107,7 @@ test('those who come together do not all find room for the last domain, or the l
   const four = [1, 2, 3, 4]
   const asked = [
     ...four.map((n) => developer.ask('POST', '/domains', { body: { name: `more${n}.example` } })),
-    ...four.map((n) => developer.ask('POST', '/mailboxes', { body: { address: `more${n}@d3.example` } })),
+    ...four.map((n) => developer.ask('POST', '/mailboxes', { body: { address: `more${n}@d2.example` } })),
   ]
   const waiting = `select count(*)::integer many from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
   while (((await holder.query<{ many: number }>(waiting)).rows[0]?.many ?? 0) < 2) continue

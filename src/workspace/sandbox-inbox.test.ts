@@ -10,39 +10,41 @@ import { listSandbox, readSandboxBytes, showSandboxMail } from './sandbox-inbox.
 const world = await storeWorld()
 afterAll(() => world.close())
 
-test.each([
-  ['a line break that was encoded', '=?utf-8?Q?a=0D=0ABcc:_x?=', 'a Bcc: x'],
-  ['other ends of a line', '=?utf-8?Q?a=C2=85b=E2=80=A8c=00d?=', 'a b c d'],
-  ['letters', '=?utf-8?Q?Gr=C3=BC=C3=9Fe?=', 'Grüße'],
-  ['more than a record holds', 'x'.repeat(limits.subjectCodePointsMax - 10) + '\r\n ' + 'y'.repeat(20), undefined],
-])('a subject is the one of the record, in one line: %s', async (_, field, expected) => {
+/** The only mail in the inbox of a workspace. */
+async function handedIn(mail: Buffer) {
   const { workspaceId } = await world.sender()
-  const mail = Buffer.from(`From: a@b.example\r\nSubject: ${field}\r\n\r\nHi\r\n`)
-  const recorded = readSubmittedMail(mail, false, Date.now())
-  const subject = 'subject' in recorded ? recorded.subject : undefined
-  if (expected !== undefined) expect(subject).toBe(expected)
   await world.db.run(
     `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
      values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
     [workspaceId, mail],
   )
   const { items } = await listSandbox(world.db, workspaceId, { most: 10 })
-  expect(items.map((item) => item.subject)).toEqual([subject])
-  expect((await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')).subject).toBe(subject)
+  if (items[0] === undefined) throw new Error('it is not there')
+  return { workspaceId, listed: items[0] }
+}
+
+test.each([
+  ['a line break that was encoded', '=?utf-8?Q?a=0D=0ABcc:_x?=', 'a Bcc: x'],
+  ['other ends of a line', '=?utf-8?Q?a=C2=85b=E2=80=A8c=00d?=', 'a b c d'],
+  ['letters', '=?utf-8?Q?Gr=C3=BC=C3=9Fe?=', 'Grüße'],
+  ['more than a record holds', 'x'.repeat(limits.subjectCodePointsMax - 10) + '\r\n ' + 'y'.repeat(20), undefined],
+])('a subject is the one of the record, in one line: %s', async (_, field, expected) => {
+  const mail = Buffer.from(`From: a@b.example\r\nSubject: ${field}\r\n\r\nHi\r\n`)
+  const recorded = readSubmittedMail(mail, false, Date.now())
+  const subject = 'subject' in recorded ? recorded.subject : undefined
+  if (expected !== undefined) expect(subject).toBe(expected)
+  const { workspaceId, listed } = await handedIn(mail)
+  expect(listed.subject).toBe(subject)
+  expect((await showSandboxMail(world.db, workspaceId, listed.id)).subject).toBe(subject)
 })
 
 test('a large mail is read from the database slice by slice, as it is taken, and comes whole', async () => {
-  const { workspaceId } = await world.sender()
   const lines = Array.from(
     { length: 40_000 },
     (_, n) => `line ${n} of a mail that is larger than a few slices, and has no end\r\n`,
   )
   const mail = Buffer.from(`From: a@b.example\r\nSubject: x\r\n\r\n${lines.join('')}`)
-  await world.db.run(
-    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
-     values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
-    [workspaceId, mail],
-  )
+  const { workspaceId, listed } = await handedIn(mail)
   const answered: number[] = []
   const watched: typeof world.db = {
     ...world.db,
@@ -53,8 +55,7 @@ test('a large mail is read from the database slice by slice, as it is taken, and
       return rows as never
     },
   }
-  const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
-  const id = items[0]?.id ?? ''
+  const id = listed.id
   const { sizeBytes, bytes } = await readSandboxBytes(watched, workspaceId, id)
   expect(sizeBytes).toBe(mail.length)
   // Nothing is read for a reader that takes nothing.
@@ -68,7 +69,6 @@ test('a large mail is read from the database slice by slice, as it is taken, and
 })
 
 test('of a text that is too large for anybody to read the beginning is shown, and files keep their size', async () => {
-  const { workspaceId } = await world.sender()
   const text = 'what nobody reads to its end\r\n'.repeat(200_000)
   const file = `${'QUJD'.repeat(19)}\r\n`.repeat(100)
   const part = (head: string, body: string) => `--b\r\n${head}\r\n\r\n${body}\r\n`
@@ -80,13 +80,8 @@ test('of a text that is too large for anybody to read the beginning is shown, an
     part('Content-Type: text/plain; name=b.txt\r\nContent-Disposition: attachment; filename=b.txt', file),
     '--b--\r\n',
   ].join('')
-  await world.db.run(
-    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
-     values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
-    [workspaceId, Buffer.from(mail)],
-  )
-  const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
-  const shown = await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')
+  const { workspaceId, listed } = await handedIn(Buffer.from(mail))
+  const shown = await showSandboxMail(world.db, workspaceId, listed.id)
   expect(shown.whole).toBe(false)
   expect(shown.text?.startsWith('what nobody reads')).toBe(true)
   expect(shown.text?.length).toBeLessThan(1.1 * limits.previewBytesMax)
@@ -103,17 +98,11 @@ test.each([
   ['text/html', '\r\n'],
   ['text/plain', 'a\r\n'],
 ])('however a mail is written, it is read in no time: %s of %j', async (type, line) => {
-  const { workspaceId } = await world.sender()
   const head = `From: a@b.example\r\nSubject: x\r\nMIME-Version: 1.0\r\nContent-Type: ${type}\r\n\r\n`
   const mail = Buffer.from(head + line.repeat((limits.previewBytesMax - head.length) / line.length))
-  await world.db.run(
-    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
-     values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
-    [workspaceId, mail],
-  )
-  const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
+  const { workspaceId, listed } = await handedIn(mail)
   const effort = await effortOfWaiting(async () => {
-    const shown = await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')
+    const shown = await showSandboxMail(world.db, workspaceId, listed.id)
     expect(shown.whole).toBe(true)
   })
   // A second or less. With a reader that takes each line by itself it was a minute, and some gigabytes.
@@ -121,7 +110,6 @@ test.each([
 })
 
 test('a mail is told with its fields as they stand, its forms and its files', async () => {
-  const { workspaceId } = await world.sender()
   const part = (head: string, body: string) => `--b\r\n${head}\r\n\r\n${body}\r\n`
   const mail = [
     'Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nX-Long: one\r\n two\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n',
@@ -131,13 +119,8 @@ test('a mail is told with its fields as they stand, its forms and its files', as
     part('Content-Type: message/rfc822', 'Subject: inner\r\n\r\nbody'),
     '--b--\r\n',
   ].join('')
-  await world.db.run(
-    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
-     values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
-    [workspaceId, Buffer.from(mail)],
-  )
-  const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
-  const shown = await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')
+  const { workspaceId, listed } = await handedIn(Buffer.from(mail))
+  const shown = await showSandboxMail(world.db, workspaceId, listed.id)
   expect(shown).toMatchObject({
     subject: 'Grüße',
     headers: [
