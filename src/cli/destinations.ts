@@ -1,8 +1,9 @@
 // `posthorn destination`: what operators set about the providers that mail goes to. Every node reads it within seconds.
 import { InvalidArgumentError, Option, type Command } from 'commander'
+import { given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import { listDestinationLimits, removeDestinationLimits, setDestinationLimits } from '../store/destinations.ts'
-import type { DestinationLimits } from '../store/destinations.ts'
+import type { DestinationChanges, DestinationLimits } from '../store/destinations.ts'
 import type { Db } from '../store/database.ts'
 import { audited } from '../workspace/workspace.ts'
 import { table } from './print.ts'
@@ -38,12 +39,12 @@ export function destinationCommands(program: Command, cli: Cli): void {
         const known = await listDestinationLimits(db)
         if (known.length === limits.destinationLimitsMax && !known.some((row) => row.name === name))
           throw new Error(`There are ${known.length} destinations already: remove one first.`)
-        const changes = {
-          ...(connections !== undefined && { connections }),
-          ...(messagesPerConnection !== undefined && { messagesPerConnection }),
-          ...(perMinute !== undefined && { perMinute }),
-          ...(warmUp !== undefined && { warmUp: warmUp === 'on' }),
-        }
+        const changes = given<DestinationChanges>({
+          connections,
+          messagesPerConnection,
+          perMinute,
+          warmUp: warmUp === undefined ? undefined : warmUp === 'on',
+        })
         const set = await audited(
           db,
           { actor },

@@ -1,5 +1,6 @@
 // What a report means for its message: event, rank, bounce and suppression. Pure. The processing state is none of its business
 // (specification 3.2), and nobody but the message's own recipient is ever suppressed (decisions C).
+import { given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import { classify, type BounceEvidence } from '../domain/bounce-rules.ts'
 import { rankOf } from '../domain/delivery-status.ts'
@@ -25,23 +26,23 @@ export function rowOf(report: ProviderReport, message: Reported, maybeAnother = 
       : undefined
   const bounce = said.bounce && { ...said.bounce, final: said.final, source: report.source }
   const rule = type === 'complaint' ? complaintRule : said.bounce?.rule
-  return {
+  return given<ReportRow>({
     id: message.id,
     workspaceId: message.workspaceId,
     fingerprint: report.fingerprint,
     type,
     rank: rankOf({ type, final: said.final }),
     detail: detailOf(report),
-    ...(bounce !== undefined && { bounce }),
+    bounce,
     facts: {
       ...smtpOf(report),
       ...(bounce !== undefined && { bounce }),
       ...(suppress !== undefined && { suppressed: true }),
     },
     source: report.source,
-    ...(suppress !== undefined && { suppress }),
-    ...(rule !== undefined && { rule }),
-  }
+    suppress,
+    rule,
+  })
 }
 
 interface Meaning {
@@ -61,16 +62,16 @@ function meaningOf(report: ProviderReport): Meaning | undefined {
 
 /** A report of a relay or of the receiving system about a refusal that we did not see. */
 function evidenceOf({ kind, reply, source, recipient }: ProviderReport): BounceEvidence {
-  return {
+  return given<BounceEvidence>({
     stage: 'report',
     action: kind === 'delay' ? 'delayed' : 'failed',
     text: reply?.text ?? '',
-    ...(reply?.code !== undefined && { code: reply.code }),
-    ...(reply?.enhancedCode !== undefined && { enhancedCode: reply.enhancedCode }),
-    ...(source === 'dsn' && { isStatus: true }),
-    ...(reply?.command !== undefined && { command: reply.command }),
-    ...(source === 'bounce_mail' && recipient === undefined && { namesNobody: true }),
-  }
+    code: reply?.code,
+    enhancedCode: reply?.enhancedCode,
+    isStatus: source === 'dsn' || undefined,
+    command: reply?.command,
+    namesNobody: (source === 'bounce_mail' && recipient === undefined) || undefined,
+  })
 }
 
 function detailOf({ detail, reply }: ProviderReport): string {

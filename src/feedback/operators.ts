@@ -1,4 +1,5 @@
 // What operators ask of feedback: what came and matched nothing, and a new key for return paths.
+import { given } from '../base/given.ts'
 import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import type { Page } from '../domain/page.ts'
@@ -12,7 +13,7 @@ import { findUnmatched, pageUnmatched, type Unmatched } from '../store/unmatched
 export async function pageUnmatchedFeedback(db: Db, most: number, before?: string): Promise<Page<Unmatched>> {
   const shownMax = Math.min(most, limits.unmatchedFeedbackMax)
   const { shown, last } = cutPage(await pageUnmatched(db, before, shownMax + 1), shownMax)
-  return { items: shown, ...(last !== undefined && { next: last.id }) }
+  return given<Page<Unmatched>>({ items: shown, next: last?.id })
 }
 
 /** With its beginning as text; undefined where there is none by this id. */

@@ -2,6 +2,7 @@
 // fault as plain words, and one wide log line when everything is decided. Specification 2.8 and 7, decisions D and I.
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { given } from '../base/given.ts'
 import type { Log } from '../base/log.ts'
 import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
@@ -132,12 +133,12 @@ export function counted(face: Face, request: FastifyRequest, status: number): nu
 
 export function errorBody(refusal: Refusal): ErrorBody {
   const { code, field, upgradeUrl } = refusal
-  return {
+  return given<ErrorBody>({
     error: refusal.words,
     code,
-    ...(field !== undefined && { field }),
-    ...(upgradeUrl !== undefined && { upgradeUrl }),
-  }
+    field,
+    upgradeUrl,
+  })
 }
 
 /** A thrown fault: the log sees all, the caller plain words. */

@@ -1,5 +1,6 @@
 // Our records in the words of the contract: specification 2.3 to 2.6. Members without a value are left out; times are
 // UTC with milliseconds.
+import { given } from '../base/given.ts'
 import type { DeliveryEvent, Message, MessageDeliveryStatus, SendMessageResponse } from '../contract/message.ts'
 import type { DeliveryEventRecord } from '../domain/message.ts'
 import type { MessageRecord } from '../domain/submission.ts'
@@ -49,11 +50,11 @@ export function presentStatus(record: MessageRecord, events: readonly DeliveryEv
 }
 
 function presentEvent(event: DeliveryEventRecord): DeliveryEvent {
-  return {
+  return given<DeliveryEvent>({
     id: event.id,
     eventType: event.eventType,
     recipient: event.recipient,
-    ...(event.detail !== undefined && { detail: event.detail }),
+    detail: event.detail,
     createdAt: event.createdAt.toISOString(),
-  }
+  })
 }

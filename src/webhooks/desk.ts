@@ -1,5 +1,6 @@
 // What an owner does with the endpoint of a workspace: set, switch, rotate the secret, test, read the log, send again. Every mistake is a
 // refusal with its reason (decisions G). A change and its row in the audit log are one transaction; `actor` is who did it.
+import { given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { webhookApiVersion, webhookEventTypeNames } from '../contract/words.ts'
@@ -278,31 +279,31 @@ function parseTypes(given: readonly string[] | null): readonly string[] | null |
 }
 
 function present(row: EndpointRow): WebhookEndpoint {
-  return {
+  return given<WebhookEndpoint>({
     url: row.url,
-    ...(row.types !== null && { events: row.types }),
+    events: row.types,
     apiVersion: row.api_version,
     state: row.state,
-    ...(row.reason !== null && { reason: row.reason }),
-    ...(row.disabled_at !== null && { disabledAt: row.disabled_at }),
-    ...(row.failing_since !== null && { failingSince: row.failing_since }),
+    reason: row.reason,
+    disabledAt: row.disabled_at,
+    failingSince: row.failing_since,
     rotating: row.next_sealed !== null,
-    ...(row.previous_until !== null && { previousUntil: row.previous_until }),
+    previousUntil: row.previous_until,
     createdAt: row.created_at,
-  }
+  })
 }
 
 function logEntry(row: LogRow): WebhookLogEntry {
-  return {
+  return given<WebhookLogEntry>({
     id: eventId(row.message_id as MessageId, row.sequence),
     type: row.type,
     createdAt: new Date(row.occurred_ms),
     ...(row.type !== 'webhook.test' && { messageId: row.message_id, sequence: row.sequence }),
-    ...(row.recipient !== null && { recipient: row.recipient }),
-    ...(row.subject !== null && { subject: row.subject }),
+    recipient: row.recipient,
+    subject: row.subject,
     state: webhookStateOf(row),
     ...(row.due_at !== null && row.leased === false && { nextAttemptAt: row.due_at }),
-  }
+  })
 }
 
 const isEventId = (text: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)

@@ -1,4 +1,5 @@
 // The audit log, as members read that of their workspace and operators that of the installation.
+import { given } from '../base/given.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Page } from '../domain/page.ts'
 import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
@@ -26,17 +27,17 @@ export async function readAudit(
     ? pageInstallationAudit(db, before, most + 1)
     : pageAudit(db, workspace, before, most + 1))
   const { shown, last } = cutPage(rows, most)
-  return { items: shown.map(presentAudit), ...(last !== undefined && { next: last.id }) }
+  return given<Page<AuditLine>>({ items: shown.map(presentAudit), next: last?.id })
 }
 
 function presentAudit({ id, at, actor, action, target, facts, actor_name: actorName }: AuditRow): AuditLine {
-  return {
+  return given<AuditLine>({
     id,
     at,
     actor,
-    ...(actorName !== null && { actorName }),
+    actorName,
     action,
-    ...(target !== null && { target }),
-    ...(facts !== null && { facts }),
-  }
+    target,
+    facts,
+  })
 }

@@ -1,9 +1,10 @@
 // On whose behalf something is done, and that it is written down: a change and its audit row are one transaction.
+import { given } from '../base/given.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
 import { mayNoLonger } from '../domain/actor.ts'
 import { holdActor } from '../store/actors.ts'
-import { writeAudit } from '../store/audit.ts'
+import { writeAudit, type AuditEntry } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { asMistake } from './mistake.ts'
 
@@ -32,13 +33,16 @@ export function audited<T>(
   return db.transaction(async (tx) => {
     const result = await work(tx)
     const { target, facts } = told(result)
-    await writeAudit(tx, {
-      actor: by.actor,
-      action,
-      ...(by.workspaceId !== undefined && { workspaceId: by.workspaceId }),
-      ...(target !== undefined && { target }),
-      ...(facts !== undefined && { facts }),
-    })
+    await writeAudit(
+      tx,
+      given<AuditEntry>({
+        actor: by.actor,
+        action,
+        workspaceId: by.workspaceId,
+        target,
+        facts,
+      }),
+    )
     return result
   })
 }

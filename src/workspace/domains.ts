@@ -1,5 +1,6 @@
 // Sending domains, each with DKIM keys of its own (decisions H): added, shown, vouched for no longer, removed; and a new key beside the one that signs.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { given } from '../base/given.ts'
 import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
@@ -244,17 +245,17 @@ export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Pro
 export function presentDomain(row: DomainRow, hostname: string): Domain {
   const records = recordsOf(row, hostname)
   const found = row.found as Found | null
-  return {
+  return given<Domain>({
     id: row.id,
     name: row.name,
     status: row.status,
     createdAt: row.created_at,
-    ...(row.verified_at !== null && { verifiedAt: row.verified_at }),
+    verifiedAt: row.verified_at,
     vouched: row.vouched,
-    ...(row.degraded_at !== null && { brokenSince: row.degraded_at }),
-    ...(row.checked_at !== null && { checkedAt: row.checked_at }),
-    ...(row.check_due_at !== null && { nextCheckAt: row.check_due_at }),
-    ...(row.return_path_host !== null && { returnPathHost: row.return_path_host }),
+    brokenSince: row.degraded_at,
+    checkedAt: row.checked_at,
+    nextCheckAt: row.check_due_at,
+    returnPathHost: row.return_path_host,
     records,
     zoneFile: zoneFile(
       records.filter(
@@ -262,5 +263,5 @@ export function presentDomain(row: DomainRow, hostname: string): Domain {
       ),
     ),
     advice: found?.advice ?? [],
-  }
+  })
 }

@@ -1,11 +1,12 @@
 // Logins as operators see to them at the keyboard: made, listed, given or denied the rights of an operator, begun anew for somebody who has lost
 // everything, and removed. What people do with their own stands in people.ts, what members do with each other in members.ts.
+import { given } from '../base/given.ts'
 import { makePassword } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { MemberRole } from '../domain/scopes.ts'
 import { parseAddress } from '../mail/address.ts'
-import { writeAudit } from '../store/audit.ts'
+import { writeAudit, type AuditEntry } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { countOwners, insertMember, lockMembers, setMemberRole } from '../store/members.ts'
 import { deletePasskeys } from '../store/passkeys.ts'
@@ -75,13 +76,16 @@ export async function createUser(
     // What is so now, not what was asked for: an operator stays one.
     const facts = { operator, ...(wish.member !== undefined && { role: wish.member.role }) }
     const workspaceId = wish.member?.workspace
-    await writeAudit(tx, {
-      actor,
-      action: known === undefined ? 'user.created' : 'user.changed',
-      target: user.email,
-      facts,
-      ...(workspaceId !== undefined && { workspaceId }),
-    })
+    await writeAudit(
+      tx,
+      given<AuditEntry>({
+        actor,
+        action: known === undefined ? 'user.created' : 'user.changed',
+        target: user.email,
+        facts,
+        workspaceId,
+      }),
+    )
     return { id: user.id, email: user.email, operator, ...(known === undefined && { password }) }
   })
 }
@@ -184,14 +188,14 @@ function presentLogin({
   created_at,
   last_sign_in_at,
 }: ListedUserRow): Login {
-  return {
+  return given<Login>({
     id,
     email,
-    ...(name !== null && { name }),
+    name,
     operator,
     twoFactor: two_factor,
     workspaces,
     createdAt: created_at,
-    ...(last_sign_in_at !== null && { lastSignInAt: last_sign_in_at }),
-  }
+    lastSignInAt: last_sign_in_at,
+  })
 }

@@ -1,5 +1,6 @@
 // Mailboxes: the addresses that a workspace sends from, each on one of its domains.
 import { randomUUIDv7 } from 'node:crypto'
+import { given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
@@ -69,7 +70,7 @@ export async function whoseMailbox(db: Db, text: string): Promise<WorkspaceId> {
 }
 
 function presentMailbox({ id, address, name, status, domain, created_at: createdAt }: MailboxRow): Mailbox {
-  return { id, address, ...(name !== null && { name }), status, domain, createdAt }
+  return given<Mailbox>({ id, address, name, status, domain, createdAt })
 }
 
 // On somebody's behalf, each with its audit row in one transaction.

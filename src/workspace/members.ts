@@ -1,6 +1,7 @@
 // Members of a workspace and how they come in: by an invitation that is mailed to them, or by the operator's command (logins.ts). Nobody gives a role that
 // can do more than they can themselves, only owners make and remove owners, and a workspace always keeps one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { given } from '../base/given.ts'
 import { hashSecret } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -313,15 +314,15 @@ const noInvitation = (): Mistake =>
   })
 
 function presentMember(row: MemberRow): Member {
-  return {
+  return given<Member>({
     userId: row.user_id,
     email: row.email,
-    ...(row.name !== null && { name: row.name }),
+    name: row.name,
     role: row.role,
     twoFactor: row.two_factor,
     createdAt: row.created_at,
-    ...(row.last_sign_in_at !== null && { lastSignInAt: row.last_sign_in_at }),
-  }
+    lastSignInAt: row.last_sign_in_at,
+  })
 }
 
 function presentInvitation({ id, email, role, created_at, expires_at }: InvitationRow): Invitation {

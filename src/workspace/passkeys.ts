@@ -2,6 +2,7 @@
 // judged by @simplewebauthn/server; each question is good for one answer, and only for the address of this installation. A question is computed
 // from its id and kept nowhere, so that strangers, who may ask as often as they like, make no other's go.
 import { createHmac, randomUUIDv7 } from 'node:crypto'
+import { given } from '../base/given.ts'
 import type { Vault } from '../base/secret.ts'
 import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
@@ -199,5 +200,5 @@ const isFirstAnswer = (db: Db, id: string, userId: string): Promise<boolean> =>
   noteAnswer(db, id, userId, 2 * limits.passkeyChallengeMs)
 
 function present({ id, name, created_at, last_used_at }: PasskeyRow): Passkey {
-  return { id, name, createdAt: created_at, ...(last_used_at !== null && { lastUsedAt: last_used_at }) }
+  return given<Passkey>({ id, name, createdAt: created_at, lastUsedAt: last_used_at })
 }

@@ -2,6 +2,7 @@
 // locking anybody out: a device on which the person has signed in before has a count of its own (OWASP's device cookies), and an unknown
 // address costs as much time as a known one.
 import { setTimeout as delay } from 'node:timers/promises'
+import { given } from '../base/given.ts'
 import { guessDelayMs } from '../base/guesses.ts'
 import { sourceOf } from '../base/networks.ts'
 import { hashSecret, type Vault } from '../base/secret.ts'
@@ -185,17 +186,17 @@ export function makePeople(tools: PeopleTools) {
         countRecoveryCodes(db, userId),
         listPasskeys(db, userId),
       ])
-      return {
+      return given<Account>({
         id: user.id,
         email: user.email,
-        ...(user.name !== null && { name: user.name }),
+        name: user.name,
         operator: user.operator,
         twoFactor: user.totp_sealed !== null,
         recoveryCodesLeft,
         passkeys,
         createdAt: user.created_at,
         workspaces,
-      }
+      })
     },
 
     rename: async (holder: Holder, name: string): Promise<void> => {

@@ -1,4 +1,5 @@
 // What was refused and never became a message, as its workspace and operators look at it: newest first, and only some of it where they say which.
+import { given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Page } from '../domain/page.ts'
@@ -50,7 +51,7 @@ export async function pageRefused(
 ): Promise<Page<Refused>> {
   checkTimes(filter)
   const { rows, next } = await searchRefusals(db, workspace, filter, { before, most })
-  return { items: rows.map(shown), ...(next !== undefined && { next }) }
+  return given<Page<Refused>>({ items: rows.map(shown), next })
 }
 
 function shown({
@@ -65,16 +66,16 @@ function shown({
   callerId,
   requestId,
 }: RefusalRow): Refused {
-  return {
+  return given<Refused>({
     id,
     at,
     source,
     code,
-    ...(sender !== null && { sender }),
-    ...(recipientDomain !== null && { recipientDomain }),
-    ...(field !== null && { field }),
-    ...(error !== null && { error }),
+    sender,
+    recipientDomain,
+    field,
+    error,
     ...(callerId !== null && (source === 'smtp' ? { smtpCredentialId: callerId } : { keyId: callerId })),
-    ...(requestId !== null && { requestId }),
-  }
+    requestId,
+  })
 }

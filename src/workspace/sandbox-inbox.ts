@@ -1,6 +1,7 @@
 // The sandbox's inbox of a workspace: what its own messages became when they were delivered to the sandbox. What belongs to others, or to
 // nobody, is not there. It is read with the reader of all mail: its time is linear, and strangers wrote it.
 import { buffer } from 'node:stream/consumers'
+import { given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import { inTurn, turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -55,7 +56,7 @@ export async function listSandbox(
   const wanted = { ...filter, ...(address !== undefined && { recipient: address.text }) }
   const { mails, next } = await pageSandbox(db, workspace, { before, most }, wanted)
   const items = mails.map((row) => ({ ...present(row), ...subjectOf(readMime(headOf(row.head))) }))
-  return { items, ...(next !== undefined && { next }) }
+  return given<Page<SandboxMail>>({ items, next })
 }
 
 export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<SandboxMailParsed> {
@@ -116,12 +117,12 @@ function headOf(bytes: Buffer): Buffer {
 }
 
 function present({ id, received_at, envelope_from, recipient, message_id, size_bytes }: SandboxRow): SandboxMail {
-  return {
+  return given<SandboxMail>({
     id,
     receivedAt: received_at,
     envelopeFrom: envelope_from,
     recipient,
-    ...(message_id !== null && { messageId: message_id }),
+    messageId: message_id,
     sizeBytes: size_bytes,
-  }
+  })
 }

@@ -1,4 +1,5 @@
 // Whether a workspace may send at all, as the database has it.
+import { given } from '../base/given.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Standing } from '../domain/standing.ts'
 import type { Db } from '../store/database.ts'
@@ -11,11 +12,11 @@ export function standingIn(
   publicUrl: string,
 ): Standing {
   const url = row.upgrade_url
-  return {
+  return given<Standing>({
     blocked: row.blocked,
     apiSending: row.api_sending,
-    ...(url !== null && { upgradeUrl: url.startsWith('/') ? publicUrl + url : url }),
-  }
+    upgradeUrl: url?.startsWith('/') ? publicUrl + url : url,
+  })
 }
 
 /** What a key's holder knows already, for a person. */

@@ -1,5 +1,6 @@
 // Suppressed recipients of a workspace: by hand, by a rule that was wrong, and as pages and CSV. Their statements write down who did it, so that
 // nothing here is `audited`.
+import { given } from '../base/given.ts'
 import { remembered } from '../base/remembered.ts'
 import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
@@ -130,7 +131,7 @@ export async function pageSuppressionsOf(
   // A whole address is looked for as it is compared.
   const prefix = parseAddress(text)?.key ?? text.toLowerCase().normalize('NFC')
   const { rows, next } = await searchSuppressions(db, workspace, { after: wish.after ?? '', prefix, reason, most })
-  return { items: rows.map(presentSuppression), ...(next !== undefined && { next }) }
+  return given<Page<Suppression>>({ items: rows.map(presentSuppression), next })
 }
 
 /** All of them, in the order of their addresses, page by page; `mayGoOn` is asked between two, and throws where whoever reads may do so no longer. */
@@ -179,13 +180,13 @@ function requireAddress(text: string): EmailAddress {
 }
 
 function presentSuppression(row: SuppressionRow): Suppression {
-  return {
+  return given<Suppression>({
     recipient: row.recipient,
     reason: row.reason,
-    ...(row.source_message_id !== null && { sourceMessageId: row.source_message_id }),
-    ...(row.rule !== null && { rule: row.rule }),
-    ...(row.evidence !== null && { evidence: row.evidence }),
-    ...(row.created_by !== null && { createdBy: row.created_by }),
+    sourceMessageId: row.source_message_id,
+    rule: row.rule,
+    evidence: row.evidence,
+    createdBy: row.created_by,
     createdAt: row.created_at,
-  }
+  })
 }

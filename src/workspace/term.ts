@@ -1,4 +1,5 @@
 // From when to when a key or an SMTP credential is good, and what is known of its use: shown alike of both.
+import { given } from '../base/given.ts'
 import type { TermRow } from '../store/term.ts'
 
 export interface Term {
@@ -13,12 +14,12 @@ export interface Term {
 }
 
 export function presentTerm(row: TermRow): Term {
-  return {
-    ...(typeof row.made_by === 'string' && { createdBy: row.made_by }),
+  return given<Term>({
+    createdBy: row.made_by,
     createdAt: row.created_at,
-    ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at }),
-    ...(row.expires_at !== null && { expiresAt: row.expires_at }),
+    lastUsedAt: row.last_used_at,
+    expiresAt: row.expires_at,
     expired: row.expired,
-    ...(row.revoked_at !== null && { revokedAt: row.revoked_at }),
-  }
+    revokedAt: row.revoked_at,
+  })
 }

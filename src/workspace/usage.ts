@@ -1,4 +1,5 @@
 // How much a workspace has sent: its quota windows, and the points of the charts with the time that delivery took.
+import { given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { databaseNow, type Db } from '../store/database.ts'
@@ -26,23 +27,24 @@ export interface Usage {
 export async function readUsage(db: Db, workspace: WorkspaceId): Promise<Usage> {
   const row = await readWindows(db, workspace)
   if (row === undefined) throw notThere('workspace')
-  const window = (name: UsageWindow['window'], used: number, limit: number | null, resetSeconds: number | null) => ({
-    window: name,
-    used,
-    ...(limit !== null && { limit }),
-    ...(resetSeconds !== null && { resetSeconds: Math.max(1, resetSeconds) }),
-  })
-  return {
+  const window = (name: UsageWindow['window'], used: number, limit: number | null, resetSeconds: number | null) =>
+    given<UsageWindow>({
+      window: name,
+      used,
+      limit,
+      resetSeconds: resetSeconds === null ? null : Math.max(1, resetSeconds),
+    })
+  return given<Usage>({
     plan: row.plan,
     apiSending: row.api_sending,
-    ...(row.upgrade_url !== null && { upgradeUrl: row.upgrade_url }),
+    upgradeUrl: row.upgrade_url,
     windows: [
       window('hour', row.hour_used, row.hourly, row.hour_resets),
       window('day', row.day_used, row.daily, row.day_resets),
       window('month', row.month_used, row.monthly, row.month_resets),
     ],
-    ...(row.stopped_since !== null && { deliveryStoppedSince: row.stopped_since }),
-  }
+    deliveryStoppedSince: row.stopped_since,
+  })
 }
 
 /** How events count; the rest of an event's type behind `message.`. */

@@ -1,6 +1,7 @@
 // The door: who may send. Workspaces are made and changed here; plans, domains, mailboxes, keys, suppressions and the reading of
 // messages stand beside it. Everything names its workspace; what cannot be done is a `Mistake`, one sentence.
 import { randomUUIDv7 } from 'node:crypto'
+import { given } from '../base/given.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { isUuid } from '../base/uuid.ts'
 import { parseRoute, type Route } from '../config.ts'
@@ -229,10 +230,10 @@ export async function pageWorkspaces(
 ): Promise<Page<Workspace>> {
   const rows = await pageWorkspaceRows(db, wish.before, (wish.text ?? '').trim(), wish.most + 1)
   const { shown, last } = cutPage(rows, wish.most)
-  return {
+  return given<Page<Workspace>>({
     items: shown.map((row) => presentWorkspace(vault, row)),
-    ...(last !== undefined && { next: last.id }),
-  }
+    next: last?.id,
+  })
 }
 
 export function createWorkspaceAsOperator(
@@ -283,17 +284,17 @@ function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
     removing_since: since,
   } = row
   const route = sealed === null ? undefined : describeRoute(openRoute(vault, id, sealed))
-  return {
+  return given<Workspace>({
     id,
     name,
-    ...(ownName !== null && { ownName }),
+    ownName,
     status,
     plan,
-    ...(route !== undefined && { route }),
+    route,
     keepsContent,
     createdAt,
-    ...(since !== null && { removingSince: since }),
-  }
+    removingSince: since,
+  })
 }
 
 function describeRoute(route: Route): string {

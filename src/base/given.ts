@@ -1,0 +1,19 @@
+// A value whose optional members are left out where there is nothing, and never null or undefined: so are the contract's answers, and so does the
+// compiler want them (exactOptionalPropertyTypes).
+
+/** Written out with null or undefined for what is not there, as a row of the database has it. A member to which null itself means something has no place here. */
+type Written<T> = {
+  readonly [Name in keyof T]: null extends T[Name]
+    ? never
+    : Pick<T, Name> extends Required<Pick<T, Name>>
+      ? T[Name]
+      : T[Name] | null | undefined
+}
+
+/** `given<Mailbox>({ id, name: row.name })`: without a name where the row has none. The compiler knows all members, those left out included. */
+export function given<T extends object>(written: Written<T>): T {
+  const value: Partial<Record<keyof T, unknown>> = {}
+  for (const name of Object.keys(written) as (keyof T)[])
+    if (written[name] !== null && written[name] !== undefined) value[name] = written[name]
+  return value as T
+}
