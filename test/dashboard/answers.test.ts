@@ -274,6 +274,16 @@ describe('did they get the mail?', () => {
     expect(await page.getByRole('alert').count()).toBe(0)
   })
 
+  test('the request id of a refusal, which is no message, leads to what was refused', async () => {
+    const { headers } = await shop.send({ recipient: 'nobody' })
+    const requestId = headers.get('x-request-id') ?? ''
+    await go(`/messages?text=${requestId}`)
+    await page.getByText('by its reason and request id').getByRole('link', { name: 'Refused' }).click()
+    await heading(page, 'Refused')
+    await page.getByRole('row').getByText(requestId).waitFor()
+    await go(`/messages?text=gone%40exam`)
+  })
+
   test('a row of the list leads to its message', async () => {
     await page.getByRole('row').filter({ hasText: recipient }).getByText('Sent', { exact: true }).click()
     await heading(page, 'Your order')
@@ -305,7 +315,7 @@ describe('did they get the mail?', () => {
     expect(await page.getByLabel('Search').inputValue()).toBe('never@example.net')
 
     await go('/messages?recipient=somebody%40example.net')
-    await page.getByText('What was refused never became one').waitFor()
+    await page.getByText('What was refused never became a message').waitFor()
     await loaded(page)
     expect(await notice.count()).toBe(0)
 

@@ -195,7 +195,7 @@ export function Messages() {
             )}
             empty={
               isFiltered ? (
-                <NotFound reset={reset} recipient={filter.recipient} />
+                <NotFound reset={reset} recipient={filter.recipient} text={filter.text} />
               ) : (
                 <Empty icon={Mail} title="No message yet.">
                   The{' '}
@@ -214,18 +214,30 @@ export function Messages() {
 }
 
 /** Of an address, what may be the reason. */
-function NotFound({ reset, recipient }: { readonly reset: () => void; readonly recipient?: string | undefined }) {
+function NotFound({
+  reset,
+  recipient,
+  text,
+}: {
+  readonly reset: () => void
+  readonly recipient?: string | undefined
+  readonly text?: string | undefined
+}) {
   return (
     <>
       <Empty icon={Search} title="Nothing was found.">
-        {recipient !== undefined && (
+        {(recipient ?? text) !== undefined && (
           <p className="pb-3 text-sm">
-            No such message to <span className="wrap-anywhere">{recipient}</span> is kept. What was refused never became
-            one:{' '}
+            {recipient !== undefined && (
+              <>
+                No such message to <span className="wrap-anywhere">{recipient}</span> is kept.{' '}
+              </>
+            )}
+            What was refused never became a message:{' '}
             <Link to="/refused" className="text-accent underline">
               Refused
             </Link>{' '}
-            has it, by the domain of the recipient.
+            has it, {recipient === undefined ? 'by its reason and request id' : 'by the domain of the recipient'}.
           </p>
         )}
         <Button onClick={reset}>Show all</Button>

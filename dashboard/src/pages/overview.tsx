@@ -138,7 +138,7 @@ function Totals({ totals, from }: Pick<UsageSeries, 'totals' | 'from'>) {
             {latencyMs === undefined ? '–' : duration(latencyMs.p50)}
           </span>
           {latencyMs !== undefined && (
-            <span className="text-xs text-soft">half; 95% within {duration(latencyMs.p95)}</span>
+            <span className="text-xs text-soft">for half; 95% within {duration(latencyMs.p95)}</span>
           )}
         </li>
       </ul>
