@@ -15,6 +15,7 @@ import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { ofAnotherCluster, renewMarkText } from './commit-order.ts'
 import { serverOf, type Connection } from './connection.ts'
+import { datedPartitions, makePartitionsAgain, type DatedPartition } from './dated-partitions.ts'
 import { stopRestored } from './fence.ts'
 
 /** The first line of the file. */
@@ -24,7 +25,7 @@ interface Head {
   readonly migrations: readonly string[]
   readonly takenAt: string
   /** Those with dates. */
-  readonly partitions: readonly { readonly parent: string; readonly low: string; readonly high: string }[]
+  readonly partitions: readonly DatedPartition[]
 }
 /** Before the rows of each table, and at the end: a file that ends without it is not whole. */
 type Mark = { readonly table: string } | { readonly end: true; readonly rows: number }
@@ -77,10 +78,7 @@ async function tablesOf(client: Client): Promise<Table[]> {
 
 const instants = `
   select to_json(app_now()) #>> '{}' "takenAt",
-         (select coalesce(json_agg(json_build_object('parent', parent, 'low', low, 'high', high)), '[]') from dated_partitions()) partitions`
-
-/** No others: for years of records, and days of content, there would be more of them than the server has room for locks. */
-const madeAgain = `select make_partition_1(p.parent, instant_of(p.low), instant_of(p.high)) from json_to_recordset($1::text::json) as p (parent text, low uuid, high uuid)`
+         ${datedPartitions} partitions`
 
 /** Of this machine: another one has a file of its own under that name. It ends with the session, whatever ends that. */
 const claimFile = `select pg_try_advisory_lock(hashtext('posthorn backup'), hashtext($1)) claimed`
@@ -238,10 +236,7 @@ export function whyOtherSchema(backup: readonly string[], release: readonly stri
 /** What migrations have put there makes way for what the backup says. */
 async function makeRoom(client: Client, tables: readonly Table[], { partitions }: Head): Promise<void> {
   await client.query(`truncate ${tables.map(({ name }) => quoted(name)).join(', ')}`)
-  const { rows } = await client.query<{ child: string }>('select child from dated_partitions()')
-  if (rows.length > 0) await client.query(`drop table ${rows.map(({ child }) => quoted(child)).join(', ')}`)
-  await client.query(madeAgain, [JSON.stringify(partitions)])
-  await client.query(`select ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days')`)
+  await makePartitionsAgain(client, partitions)
   for (const { name } of tables) await client.query(`alter table ${quoted(name)} disable trigger user`)
 }
 
