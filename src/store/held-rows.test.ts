@@ -259,7 +259,8 @@ describe('replies out of a journal', () => {
         connectionsMax: 1,
         answerMs: limits.listening.answerMs,
       })
-      const heard = await replayEndings(patient.rows, endings).finally(() => patient.close())
+      const heard = await replayEndings(patient.rows, endings)
+      await patient.close()
       expect(heard).toEqual([...bounces.map(() => 'held'), 'orphan', 'orphan', ...others.map(() => 'known')])
       expect(await world.value('select reason from delivery_stops')).toBe('orphaned_reply')
       expect(new Set(await Promise.all(others.map(status)))).toEqual(new Set(['sent']))
@@ -271,6 +272,22 @@ describe('replies out of a journal', () => {
       await world.db.run('delete from orphaned_replies')
     },
   )
+
+  // It saw the row as it was before, and delivery stood still again behind the decision.
+  test('wait for the decision about a restore that is being carried out, and need no other', async () => {
+    const [claim] = (await claimed({ armed: true }, 1)) as [Armable]
+    await world.db.run('update outbound set armed_epoch = null where message_id = $1', [claim.id])
+    expect(await replayEndings(world.db.rows, [sent(claim)])).toEqual(['orphan'])
+    const operator = await world.session()
+    await operator.query('begin')
+    await operator.query('select lift_fence_1()')
+    const again = replayEndings(world.db.rows, [sent(claim)])
+    await world.untilSomebodyWaits()
+    await operator.query('commit')
+    expect(await again).toEqual(['known'])
+    expect(await status(claim)).toBe('sent')
+    expect(await world.db.run('select reason from delivery_stops')).toEqual([])
+  })
 
   test('show that the database was restored, whoever holds the row: nobody is to send it again', async () => {
     const [claim] = (await claimed({ armed: true }, 1)) as [Armable]

@@ -1996,6 +1996,18 @@ CREATE OR REPLACE FUNCTION public.instant_of(id uuid)
 AS $function$
   select to_timestamp(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
 $function$;
+CREATE OR REPLACE FUNCTION public.judged_replies_1(batch json)
+ RETURNS TABLE(ending json, id uuid, w uuid, epoch integer, token bigint, orphan boolean, known boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select value, e.id, e.w, e.epoch, e.token,
+         o.message_id is not null and (e.status = 'sent' or o.epoch < e.epoch)
+           and not (o.status = 'sending' and o.epoch = e.epoch and o.token = e.token and o.armed_epoch is not distinct from e.epoch),
+         exists (select from messages m where m.workspace_id = e.w and m.id = e.id)
+    from json_array_elements(batch) cross join lateral endings_of(json_build_array(value)) e
+    left join lateral (select x.* from outbound x where x.message_id = e.id and x.workspace_id = e.w limit 1) o on true
+$function$;
 CREATE OR REPLACE FUNCTION public.late_proof_1(batch json)
  RETURNS TABLE(id uuid, epoch integer)
  LANGUAGE plpgsql
@@ -2693,15 +2705,11 @@ declare
   held uuid[];
   mine record;
 begin
+  if exists (select from judged_replies_1(batch) j where j.orphan) then
+    perform pg_advisory_xact_lock_shared(hashtext('posthorn check-in'));
+  end if;
   held := array(select held_1(array_agg(e.w), array_agg(e.id)) from endings_of(batch) e);
-  with told as materialized (
-    select value ending, e.id, e.w, e.epoch, e.token, e.status,
-           o.message_id is not null and (e.status = 'sent' or o.epoch < e.epoch)
-             and not (o.status = 'sending' and o.epoch = e.epoch and o.token = e.token and o.armed_epoch is not distinct from e.epoch) orphan,
-           exists (select from messages m where m.workspace_id = e.w and m.id = e.id) known
-      from json_array_elements(batch) cross join lateral endings_of(json_build_array(value)) e
-      left join lateral (select x.* from outbound x where x.message_id = e.id and x.workspace_id = e.w limit 1) o on true
-  ),
+  with told as materialized (select j.* from judged_replies_1(batch) j),
   kept as (
     insert into orphaned_replies (workspace_id, message_id, epoch, token, ending)
     select t.w, t.id, t.epoch, t.token, t.ending from told t where t.orphan on conflict do nothing

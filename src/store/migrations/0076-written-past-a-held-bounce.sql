@@ -12,7 +12,19 @@ exception when lock_not_available then
   return false;
 end $$;
 
--- As `replay_2` but for that; an older release beside us calls that one. What shows that the database was restored is seen first, and kept whatever is held.
+-- Of each reply: whether the database must have been restored since, and whether it knows the message.
+create or replace function judged_replies_1(batch json)
+ returns table (ending json, id uuid, w uuid, epoch integer, token bigint, orphan boolean, known boolean) language sql stable as $$
+  select value, e.id, e.w, e.epoch, e.token,
+         o.message_id is not null and (e.status = 'sent' or o.epoch < e.epoch)
+           and not (o.status = 'sending' and o.epoch = e.epoch and o.token = e.token and o.armed_epoch is not distinct from e.epoch),
+         exists (select from messages m where m.workspace_id = e.w and m.id = e.id)
+    from json_array_elements(batch) cross join lateral endings_of(json_build_array(value)) e
+    left join lateral (select x.* from outbound x where x.message_id = e.id and x.workspace_id = e.w limit 1) o on true
+$$;
+
+-- As `replay_2` but for that; an older release beside us calls that one. What shows that the database was restored is seen first, and kept whatever is held. And where an operator's
+-- decision is being carried out (`lift_fence_1`) it is waited for: seen as before it, a reply that it has just settled stopped delivery once more.
 create or replace function replay_3(batch json) returns table (id uuid, epoch integer, answer text) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -22,15 +34,11 @@ declare
   held uuid[];
   mine record;
 begin
+  if exists (select from judged_replies_1(batch) j where j.orphan) then
+    perform pg_advisory_xact_lock_shared(hashtext('posthorn check-in'));
+  end if;
   held := array(select held_1(array_agg(e.w), array_agg(e.id)) from endings_of(batch) e);
-  with told as materialized (
-    select value ending, e.id, e.w, e.epoch, e.token, e.status,
-           o.message_id is not null and (e.status = 'sent' or o.epoch < e.epoch)
-             and not (o.status = 'sending' and o.epoch = e.epoch and o.token = e.token and o.armed_epoch is not distinct from e.epoch) orphan,
-           exists (select from messages m where m.workspace_id = e.w and m.id = e.id) known
-      from json_array_elements(batch) cross join lateral endings_of(json_build_array(value)) e
-      left join lateral (select x.* from outbound x where x.message_id = e.id and x.workspace_id = e.w limit 1) o on true
-  ),
+  with told as materialized (select j.* from judged_replies_1(batch) j),
   kept as (
     insert into orphaned_replies (workspace_id, message_id, epoch, token, ending)
     select t.w, t.id, t.epoch, t.token, t.ending from told t where t.orphan on conflict do nothing
