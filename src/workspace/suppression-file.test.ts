@@ -126,6 +126,15 @@ test.each([
     {},
     /^line 2: the date "01\/02\/2025" must be written like 2026-11-01 .* without its column the day of the import counts/m,
   ],
+  ...['2026-02-30', '2025-02-29T08:30:00Z', '31 Apr 2026 10:00:00 GMT'].map(
+    (day) =>
+      [
+        `a day that there is not, ${day}`,
+        `email,created\na@b.example,${day}\n`,
+        {},
+        new RegExp(`^line 2: the date "${day}" must be written like`, 'm'),
+      ] as const,
+  ),
 ] as const)('%s: nothing is written, and the line is named', async (_, text, wish, words) => {
   await expect(imported(text, wish)).rejects.toThrow(words)
 })

@@ -234,13 +234,18 @@ function timeOfFile(text: string): Date | undefined {
 
 function writtenTime(text: string): Date | undefined {
   if (/^\d{9,10}$/.test(text)) return new Date(Number(text) * 1000)
-  if (/^(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} (?:19|20)\d\d \d\d:\d\d:\d\d (?:UTC|GMT|[+-]\d{4})$/.test(text))
-    return new Date(text)
+  const mail =
+    /^(?:[A-Z][a-z]{2}, )?((\d{1,2}) [A-Z][a-z]{2} (?:19|20)\d\d) \d\d:\d\d:\d\d (?:UTC|GMT|[+-]\d{4})$/.exec(text)
+  if (mail !== null) return isThere(`${mail[1]} UTC`, mail[2]) ? new Date(text) : undefined
   const iso =
     /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\d{0,6} ?(?:(Z|UTC)|([+-]\d\d):?(\d\d)?)?)?$/.exec(
       text,
     )
   if (iso === null) return undefined
-  const [, date, clock = '00:00', , hours, minutes = '00'] = iso
+  const [, date = '', clock = '00:00', , hours, minutes = '00'] = iso
+  if (!isThere(date, date.slice(8))) return undefined
   return new Date(`${date}T${clock}${hours === undefined ? 'Z' : `${hours}:${minutes}`}`)
 }
+
+/** `Date` takes the 30 February for the 2 March. */
+const isThere = (date: string, day?: string): boolean => new Date(date).getUTCDate() === Number(day)
