@@ -305,6 +305,21 @@ describe('suppressions', () => {
     expect(audit[2]?.facts).toMatchObject({ rule: 'good-rule', since: '2026-11-02T00:00:00.000Z' })
   })
 
+  test('however much a rule did, all of it is taken back, bite by bite, and nothing else', async () => {
+    const wide = await createWorkspace(db, vault, 'Wide', 'free')
+    const many = limits.suppressionsScannedMax + 4 * limits.suppressionImportRows
+    await db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason, rule, created_at)
+       select $1, n || '@b.example', n || '@b.example', 'hard_bounce', case n % 4 when 0 then 'good-rule' else 'wrong-rule' end, '2026-11-02'
+         from generate_series(1, $2::integer) n`,
+      [wide.id, many],
+    )
+    const undone = await undoRule(db, wide.id, { rule: 'wrong-rule', since: '2026-11-01' }, 'operator:ada')
+    expect(undone).toEqual({ removed: (many * 3) / 4 })
+    const left = await Array.fromAsync(listSuppressions(db, wide.id), ({ rule }) => rule)
+    expect([left.length, new Set(left)]).toEqual([many / 4, new Set(['good-rule'])])
+  })
+
   test('lists are read page by page without a gap', async () => {
     const many = limits.suppressionImportRows + 5
     const third = await createWorkspace(db, vault, 'Third', 'free')
