@@ -76,9 +76,11 @@ test('the commands that a later start prints name a workspace that there is, in 
   await db.run(`update workspaces set name = 'Shop'`)
   expect(await printed()).toContain('key create "Shop" --name')
   expect(await printed()).toContain('--workspace "Shop" --role owner')
-  await db.run(`update workspaces set name = 'Shop "$(id)"'`)
   const [row] = await db.run<{ id: string }>('select id from workspaces')
-  expect(await printed()).toContain(`key create "${row?.id}" --name`)
+  for (const name of ['Shop "$(id)"', '-shop']) {
+    await db.run('update workspaces set name = $1', [name])
+    expect(await printed()).toContain(`key create "${row?.id}" --name`)
+  }
 })
 
 test('who reads the start sees that nobody delivers, why, and the command that ends it', () => {
