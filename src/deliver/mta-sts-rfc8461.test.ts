@@ -186,7 +186,7 @@ describe('a policy', () => {
   test('is not silence', async () => {
     const silent = createServer({ key, cert }).listen(0, '127.0.0.1')
     await once(silent, 'listening')
-    onTestFinished(() => stopped(silent))
+    onTestFinished(async () => void (await stopped(silent)))
     const settings = { port: portOf(silent), fetchMs: 200 }
     expect(await policiesAt({ now: 0 }, settings).policyFor('sts.test')).toBeUndefined()
   })
