@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest'
 import type { Db } from '../../src/store/database.ts'
 import type { MessageId, WorkspaceId } from '../../src/domain/message.ts'
 import { claimDue } from '../../src/store/claim.ts'
-import { checkInNode, replayEndings, setDrain } from '../../src/store/fence.ts'
+import { assumeSentSince, checkInNode, liftFence, replayEndings, setDrain } from '../../src/store/fence.ts'
 import {
   extendLeases,
   extendLocked,
@@ -85,7 +85,7 @@ function modelSide(node: string, clock: { now: number }): { side: Side; model: M
               .sort(([one], [other]) => one - other)
               .map(([epoch, outcome]) => `${epoch} ${outcome}`),
           })),
-        stops: [...model.stops].map(([kind, reason]) => `${kind} ${reason}`).sort(),
+        stops: [...model.stops].map(([kind, { reason }]) => `${kind} ${reason}`).sort(),
         suppressed: [...model.suppressed].sort(),
         counters: [...model.counters].map(([id, counter]) => `${id} ${counter}`).sort(),
       }),
@@ -100,6 +100,8 @@ async function realSide(node: string, { workspaceId, mailboxId }: Sender): Promi
   await db.run('delete from outbound') // what the seed before left
   await db.run('delete from delivering_nodes')
   await db.run('delete from delivery_stops')
+  await db.run('delete from orphaned_replies')
+  await db.run(`delete from installation where name in ('era', 'era_seen')`)
   await db.run(`insert into delivering_nodes (id, name) values ($1, 'node.test')`, [node])
   const ms = (column: string) => `round(extract(epoch from ${column}) * 1000)::float8`
   return sideOf(db, node, {
@@ -375,6 +377,19 @@ test.each([1, 2, 3, 4])(
         run: () => {
           const counter = ours.mark.counter + (dice.happens(0.3) ? 1 : 0)
           return same('check-in', (side) => checkInNode(side.db.rows, node, 'node.test', { counter, era: 0 }))
+        },
+      },
+      {
+        weight: 1,
+        name: 'recover',
+        run: async () => {
+          if (dice.happens(0.7)) {
+            const since = new Date(clock.now - dice.below(10_000))
+            await same('assume sent', (side) => assumeSentSince(side.db, since))
+          }
+          await same('lift', (side) => liftFence(side.db))
+          // A time: the model takes over the real one.
+          model.era = await world.value<number>(`select value::float8 from installation where name = 'era'`)
         },
       },
       {

@@ -16,6 +16,9 @@ export type Flaw =
   | 'no pause after a failover'
   | 'what is under way is not assumed to be sent'
 
+/** For an hour, which no schedule has. */
+const unarmedForgottenMs = 30_000
+
 /** All messages are of one. */
 export const simulatedWorkspace = '00000000-0000-7000-8000-0000000000ff' as WorkspaceId
 
@@ -56,6 +59,7 @@ export interface Kept {
   readonly suppressed: Set<string>
   readonly counters: Map<string, number>
   readonly timelines: Map<string, number>
+  readonly confirmed: Map<string, number>
   readonly stops: Map<string, Stop>
   readonly orphans: Map<string, FinishRow>
   readonly timeline: number | undefined
@@ -132,6 +136,8 @@ export class ModelDatabase {
   counters = new Map<string, number>()
   /** On which timeline each node was last found right. */
   timelines = new Map<string, number>()
+  /** When it last was. */
+  confirmed = new Map<string, number>()
   stops = new Map<string, Stop>()
   orphans = new Map<string, FinishRow>()
   /** On which all of them were. */
@@ -153,8 +159,9 @@ export class ModelDatabase {
 
   /** All that is committed by now. */
   kept(): Kept {
-    const { messages, outbound, suppressed, counters, timelines, stops, orphans, timeline, era, eraSeen } = this
-    const tables = { messages, outbound, suppressed, counters, timelines, stops, orphans }
+    const { messages, outbound, suppressed, counters, timelines, confirmed, stops, orphans } = this
+    const tables = { messages, outbound, suppressed, counters, timelines, confirmed, stops, orphans }
+    const { timeline, era, eraSeen } = this
     return { ...structuredClone(tables), at: this.#options.now(), timeline, era, eraSeen }
   }
 
@@ -269,6 +276,8 @@ export class ModelDatabase {
         return () => [{ many: 0 }]
       case 'renew-restored-mark':
         return () => []
+      // What a failover has lost is none of theirs.
+      case 'removed-workspaces':
       case 'vouch':
       case 'return-path-keys':
       case 'destination-limits':
@@ -293,7 +302,8 @@ export class ModelDatabase {
   }
 
   #stop(kind: string, reason: string): object[] {
-    if (!this.stops.has(kind)) this.stops.set(kind, { reason, since: this.#options.now() })
+    if (this.stops.has(kind)) return []
+    this.stops.set(kind, { reason, since: this.#options.now() })
     this.stopsChanged()
     return []
   }
@@ -586,20 +596,23 @@ export class ModelDatabase {
     ]
   }
 
-  /** Behind a failover everybody waits for those that have armed before. */
+  /** Behind a failover everybody waits for all the others. */
   #foundRight(node: string, firstUse: boolean): void {
     this.timelines.set(node, this.serverTimeline)
+    this.confirmed.set(node, this.#options.now())
     if (firstUse) this.timeline = this.serverTimeline
     this.timeline ??= this.serverTimeline
     if (this.timeline === this.serverTimeline) return
-    const waits = [...this.counters].some(
-      ([other, counter]) => counter > 0 && this.timelines.get(other) !== this.serverTimeline,
+    // A process that died before its mark was on the disk is another node when it starts again.
+    const isForgotten = (other: string) =>
+      this.counters.get(other) === 0 && this.#options.now() - (this.confirmed.get(other) ?? 0) > unarmedForgottenMs
+    const waits = [...this.counters.keys()].some(
+      (other) => this.timelines.get(other) !== this.serverTimeline && !isForgotten(other),
     )
     if (waits && this.#options.flaw !== 'no pause after a failover') this.#stop('pause', 'timeline')
     else {
       this.timeline = this.serverTimeline
-      this.stops.delete('pause')
-      this.stopsChanged()
+      if (this.stops.delete('pause')) this.stopsChanged()
     }
   }
 

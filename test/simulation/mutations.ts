@@ -120,4 +120,37 @@ export const mutations: Readonly<Record<string, Tried>> = {
       },
     ],
   },
+  'a failover is not waited for': { flaw: 'no pause after a failover', weather: 'failover', seen: 238 },
+  'what is under way is not assumed to be sent': {
+    flaw: 'what is under way is not assumed to be sent',
+    weather: 'failover',
+    seen: 137,
+  },
+  'source: the dot does not wait for the mark': {
+    weather: 'failover',
+    seen: 64,
+    patches: [
+      {
+        file: 'store/outbound.ts',
+        from: "if (answer === 'armed') await mark.keep(counter ?? Infinity)",
+        to: "if (answer === 'armed') mark.keep(counter ?? Infinity).catch(() => undefined)",
+      },
+    ],
+  },
+  'source: what a full disk has torn is not cut off': {
+    weather: 'disk',
+    seen: 647,
+    patches: [{ file: 'deliver/journal.ts', from: 'if (torn) await handle.truncate(wholeBytes)', to: '' }],
+  },
+  'source: the journal is not synced': {
+    weather: 'disk',
+    seen: 43,
+    patches: [
+      {
+        file: 'deliver/journal.ts',
+        from: 'await handle.datasync()\n    torn = false\n    wholeBytes += size',
+        to: 'torn = false\n    wholeBytes += size',
+      },
+    ],
+  },
 }

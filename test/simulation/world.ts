@@ -283,6 +283,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
   let awayUntil = 0
   /** Raised by each failover: what was asked of the server before is lost with it. */
   let server = 0
+  let failovers = 0
   const away = () => Object.assign(new Error('Connection terminated unexpectedly'))
   const execute = (run: () => object[], settle: (answer: object[] | Error) => void): void => {
     try {
@@ -327,11 +328,17 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     })
   const linkOf = (process: Process, greet?: (ask: Ask) => Promise<void>): Db => {
     let greeted = greet === undefined
+    let greetedAt = 0
     let connectedTo = server
     const plain: Ask = ({ name }, values = []) => ask(process, name, values, connectedTo) as never
     const rows: Ask = async (statement, values) => {
       try {
-        if (!greeted) await greet?.(plain)
+        // No connection lives for long: a pause that waited for somebody who was forgotten meanwhile ends by that.
+        if (failovers > 0 && kernel.now > greetedAt + 10_000) greeted = greet === undefined
+        if (!greeted) {
+          await greet?.(plain)
+          greetedAt = kernel.now
+        }
         greeted = true
         return await plain(statement, values)
       } catch (error) {
@@ -557,10 +564,11 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     )
   })
 
-  let failovers = 0
   if (weather.failoverEveryMs !== undefined) {
-    standby = database.kept()
-    sometimes(1_500, () => (standby = database.kept()))
+    sometimes(1_500, () => {
+      // Of a node of which it has never heard nobody can know.
+      if (database.counters.size === nodes.length) standby = database.kept()
+    })
     sometimes(weather.failoverEveryMs, () => {
       if (standby === undefined) return
       tell(undefined, `a standby takes over that is ${Math.round(kernel.now + skewMs - standby.at)} ms behind`)
