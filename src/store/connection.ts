@@ -2,7 +2,7 @@
 // goodbye.
 import { Socket } from 'node:net'
 import { userInfo } from 'node:os'
-import type { ClientConfig } from 'pg'
+import { Client, type ClientConfig } from 'pg'
 import { limits } from '../config.ts'
 import type { EmbeddedConnection } from '../embedded/embedded.ts'
 
@@ -72,6 +72,31 @@ export function serverOf(connection: Connection, more: readonly string[] = []): 
   const enableChannelBinding = ['prefer', 'require'].includes(url.searchParams.get('channel_binding') ?? '')
   return { ...plain, enableChannelBinding, connectionString: url.href }
 }
+
+/**
+ * The driver reads the files that a URL names (our certificate, its authority's) for each line anew, as it makes the client: renewed ones count without a
+ * restart. One that is not there just then, because it is being renewed, would be thrown out of a timer, or out of the end of another line, and end the
+ * process, or take a statement's answer away. So it is a line that breaks, with those words.
+ */
+export function clientOf(config: ClientConfig): Client {
+  try {
+    return new Client(config)
+  } catch (error) {
+    const { connectionString: _unread, ...rest } = config
+    return new Client({ ...rest, stream: () => brokenBy(error) })
+  }
+}
+
+function brokenBy(error: unknown): Socket {
+  const socket = new Socket()
+  socket.connect = () => socket.destroy(error instanceof Error ? error : new Error(String(error)))
+  return socket
+}
+
+/** The same for a pool, which says `new`. */
+export const Line = function (config: ClientConfig) {
+  return clientOf(config)
+} as unknown as new () => Client
 
 /**
  * The lines of one pool, for when PostgreSQL does not say goodbye: a server that hangs, or a host that is gone, never closes what we

@@ -9,7 +9,7 @@ import { Client } from 'pg'
 import { expect, test, vi } from 'vitest'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
-import { freshDatabase } from '../../test/world/postgres.ts'
+import { freshDatabase, urlOf } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import { serverOf } from './connection.ts'
@@ -503,4 +503,41 @@ test('a server that shows a certificate which has run out, or is for another hos
   rmSync(dirname(authority), { recursive: true })
   expect(errors.map(String)).toEqual(Array(2).fill(expect.stringContaining("does not match certificate's altnames")))
   expect(errors.map(isDatabaseAway)).toEqual([true, true])
+})
+
+test('a file of DATABASE_URL that is away while it is renewed costs the lines that would be opened then, and neither the process nor what was asked over others', async () => {
+  const fresh = await freshDatabase()
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-renewed-'))
+  const file = join(folder, 'client.crt')
+  // Read whatever sslmode says.
+  const there = { url: `${urlOf(fresh.connection)}&sslmode=disable&sslcert=${file}` }
+  const db = openDatabase(there, { name: 'renewed', connectionsMax: 1, answerMs: 5_000 })
+  const heard = Promise.withResolvers<void>()
+  const listening = listen(there, 'renewed', () => heard.resolve())
+  const away = expect.objectContaining({ code: 'ENOENT', path: file }) as Error
+  try {
+    const told: unknown = await db.run('select').catch((error: unknown) => error)
+    expect([told, isDatabaseAway(told)]).toEqual([away, true])
+
+    writeFileSync(file, '')
+    let next: Promise<unknown> | undefined
+    const ended: unknown = await db
+      .transaction(async (tx) => {
+        next = db.run('select').catch((error: unknown) => error)
+        rmSync(file)
+        await tx.run('select pg_terminate_backend(pg_backend_pid())')
+      })
+      .catch((error: unknown) => error)
+    expect(ended).toMatchObject({ code: '57P01' })
+    expect(await next).toEqual(away)
+
+    writeFileSync(file, '')
+    expect(await db.run('select 1 one')).toEqual([{ one: 1 }])
+    await heard.promise
+  } finally {
+    await listening.stop()
+    await db.close()
+    await fresh.drop()
+    rmSync(folder, { recursive: true })
+  }
 })

@@ -4,7 +4,7 @@ import { Pool, type ClientBase, type PoolClient, type PoolConfig, type QueryConf
 import { isNothingLeft } from '../base/nothing-left.ts'
 import { inTurn, TurnTooLate, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
-import { linesOf, serverOf, type Connection } from './connection.ts'
+import { Line, linesOf, serverOf, type Connection } from './connection.ts'
 import { CommitsHang, commitsHang, mayBeOver, readOnlyWhileCommitsHang, reasonOf } from './hanging-commits.ts'
 import { watchSilence } from './silent-lines.ts'
 
@@ -75,6 +75,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   const watch = kind.answerMs > limits.databaseAnswerMs ? watchSilence(connection) : undefined
   const pool = new Pool({
     ...clientOptions(connection, kind),
+    Client: Line,
     stream: lines.stream,
     max: kind.connectionsMax,
     connectionTimeoutMillis: waitMs,

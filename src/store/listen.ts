@@ -1,7 +1,7 @@
 // Notifications of PostgreSQL, over a connection that is for nothing else.
-import { Client } from 'pg'
+import type { Client } from 'pg'
 import { limits } from '../config.ts'
-import { linesOf, type Connection } from './connection.ts'
+import { clientOf, linesOf, type Connection } from './connection.ts'
 import { asking, clientOptions, sql, type Ask } from './database.ts'
 import { CommitsHang, readOnlyWhileCommitsHang } from './hanging-commits.ts'
 
@@ -24,7 +24,7 @@ export function listen(
   const lines = linesOf(connection)
 
   const connect = async (): Promise<void> => {
-    const fresh = new Client({
+    const fresh = clientOf({
       stream: lines.stream,
       ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs }),
       connectionTimeoutMillis: limits.databaseWaitMs,

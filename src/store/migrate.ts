@@ -6,7 +6,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { Pool } from 'pg'
 import { Trouble, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import { linesOf, serverOf, type Connection } from './connection.ts'
+import { Line, linesOf, serverOf, type Connection } from './connection.ts'
 import { isDatabaseAway, over, sqlState } from './database.ts'
 import { awayWords } from './database-away.ts'
 import { whyCommitsWait } from './replication.ts'
@@ -33,7 +33,13 @@ export async function migrate(
 ): Promise<{ version: string }> {
   const { stream, ended } = linesOf(connection)
   const server = serverOf(connection, [`-c lock_timeout=${limits.migrationLockMs}`])
-  const pool = new Pool({ ...server, stream, max: 1, connectionTimeoutMillis: limits.databasePatientWaitMs })
+  const pool = new Pool({
+    ...server,
+    Client: Line,
+    stream,
+    max: 1,
+    connectionTimeoutMillis: limits.databasePatientWaitMs,
+  })
   pool.on('error', () => undefined)
   let reached = false
   const lost: Error[] = []

@@ -1,10 +1,10 @@
 // A line that has died in silence: a firewall forgot it, the server's machine vanished and another has its address. Whoever asks over it waits as long as for a
 // slow statement, half a minute, while the database lives. The server tells the two apart: over another line it is asked what the session behind this one does.
 import { setTimeout as wait } from 'node:timers/promises'
-import { Client, type ClientBase } from 'pg'
+import type { ClientBase } from 'pg'
 import { afterPoll } from '../base/after-poll.ts'
 import { limits } from '../config.ts'
-import { linesOf, serverOf, type Connection } from './connection.ts'
+import { clientOf, linesOf, serverOf, type Connection } from './connection.ts'
 
 /** What the driver does not tell in its types. */
 interface Inside {
@@ -24,7 +24,7 @@ export function watchSilence(connection: Connection): (client: ClientBase) => ()
   /** True also where that cannot be learned. */
   const isBusy = async (pid: number): Promise<boolean> => {
     const lines = linesOf(connection)
-    const client = new Client({
+    const client = clientOf({
       ...serverOf(connection),
       application_name: 'posthorn silence',
       stream: lines.stream,
