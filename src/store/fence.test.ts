@@ -599,6 +599,21 @@ describe('the operator decides', () => {
     expect(await queue()).toEqual(before.filter((row) => row.message_id !== unreached.id))
   })
 
+  test('to assume that it was sent: what was under way at the stop, and was handed back or put off since, another node may have had meanwhile', async () => {
+    const recorder = makeRecorder(world.db, world.db, await world.node())
+    const [handedBack, putOff] = (await world.claimed(sender, [{}, {}])) as [Armable, Armable]
+    await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
+    const retry = { status: 'retrying', outcome: 'retry' } as const
+    await recorder.finish(endingOf(handedBack, { ...retry, delayMs: 0, usesTry: false, attempt: { phase: 'route' } }))
+    const refusal = { phase: 'rcpt', smtp: { stage: 'rcpt', code: 450 } }
+    await recorder.finish(endingOf(putOff, { ...retry, delayMs: 3_600_000, attempt: refusal }))
+    expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(2)
+    expect(await Promise.all([handedBack, putOff].map(({ id }) => statusOf(id)))).toEqual([
+      'delivery_unknown',
+      'delivery_unknown',
+    ])
+  })
+
   test('in bites, however many there are', async () => {
     await queued(1_203)
     await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
