@@ -49,6 +49,8 @@ export interface MessageRecord {
   readonly attempts: Map<number, string>
   /** The epochs of attempts to which somebody has said something. */
   readonly answered: Set<number>
+  /** When which of them ended. */
+  readonly endedAt: Map<number, number>
 }
 
 /** What a standby takes over, and what a backup puts back. */
@@ -187,6 +189,7 @@ export class ModelDatabase {
       events: [{ sequence: 1, type: 'message.queued', reason: null }],
       attempts: new Map(),
       answered: new Set(),
+      endedAt: new Map(),
     })
     this.outbound.set(id, {
       id,
@@ -263,8 +266,8 @@ export class ModelDatabase {
         }
       case 'stop-by-operator':
         return () => this.#stop('fence', 'operator')
-      case 'perhaps-hastened':
-        return () => this.#perhapsHastened((values[0] as Date).getTime())
+      case 'perhaps-gone':
+        return () => this.#perhapsGone((values[0] as Date).getTime())
       case 'count-as-due':
         return () => this.#countAsDue((values[0] as Date).getTime(), values[1] as MessageId[])
       case 'assume-sent':
@@ -302,9 +305,10 @@ export class ModelDatabase {
   }
 
   #stop(kind: string, reason: string): object[] {
-    if (this.stops.has(kind)) return []
-    this.stops.set(kind, { reason, since: this.#options.now() })
-    this.stopsChanged()
+    const isThere = this.stops.has(kind)
+    if (!isThere) this.stops.set(kind, { reason, since: this.#options.now() })
+    // Each look while it pauses would bring the next one.
+    if (!isThere || kind !== 'pause') this.stopsChanged()
     return []
   }
 
@@ -465,6 +469,7 @@ export class ModelDatabase {
       this.#report(record, ending)
       if (!record.attempts.has(ending.epoch)) {
         record.attempts.set(ending.epoch, ending.outcome)
+        record.endedAt.set(ending.epoch, this.#options.now())
         if (ending.facts.smtp?.code !== undefined) record.answered.add(ending.epoch)
       }
       if (ending.suppress === true) this.suppressed.add(record.recipient)
@@ -520,7 +525,10 @@ export class ModelDatabase {
             ...row,
             armedEpoch: seen.armedEpoch,
           })
-        if (!record.attempts.has(seen.epoch)) record.attempts.set(seen.epoch, becomes)
+        if (!record.attempts.has(seen.epoch)) {
+          record.attempts.set(seen.epoch, becomes)
+          record.endedAt.set(seen.epoch, now)
+        }
         this.#revive(record, row)
         return [{ id: row.id, becomes }]
       })
@@ -616,10 +624,14 @@ export class ModelDatabase {
     }
   }
 
-  #perhapsHastened(till: number): object[] {
+  #perhapsGone(till: number): object[] {
     return [...this.outbound.values()]
-      .filter(({ status, attempts, dueAt }) => status === 'retrying' && attempts > 0 && dueAt > till)
-      .filter(({ id, epoch }) => this.messages.get(id)?.answered.has(epoch) !== true)
+      .filter(({ id, epoch, status, attempts, dueAt }) => {
+        const record = this.messages.get(id)
+        const isSince = (record?.endedAt.get(epoch) ?? 0) > till
+        const isAnswered = record?.answered.has(epoch) === true
+        return status === 'retrying' && dueAt > till && (isSince || (attempts > 0 && !isAnswered))
+      })
       .map(({ id }) => ({ id }))
   }
 

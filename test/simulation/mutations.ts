@@ -50,7 +50,7 @@ export const mutations: Readonly<Record<string, Tried>> = {
     recorder: arming((real) => (claim) => real.arm(claim).catch(() => 'armed' as const)),
   },
   'reaper without conditions': { flaw: 'reaper without conditions', weather: 'slow', seen: 669 },
-  'finish without epoch': { flaw: 'finish without epoch', seen: 450 },
+  'finish without epoch': { flaw: 'finish without epoch', seen: 391 },
   'late proof without epoch': { flaw: 'late proof without epoch', weather: 'doubt', seen: 160 },
   'arm without epoch': { flaw: 'arm without epoch', weather: 'skew', seen: 358 },
   'disarm after the dot': {
@@ -120,15 +120,15 @@ export const mutations: Readonly<Record<string, Tried>> = {
       },
     ],
   },
-  'a failover is not waited for': { flaw: 'no pause after a failover', weather: 'failover', seen: 238 },
+  'a failover is not waited for': { flaw: 'no pause after a failover', weather: 'failover', seen: 620 },
   'what is under way is not assumed to be sent': {
     flaw: 'what is under way is not assumed to be sent',
     weather: 'failover',
-    seen: 137,
+    seen: 182,
   },
   'source: the dot does not wait for the mark': {
     weather: 'failover',
-    seen: 64,
+    seen: 633,
     patches: [
       {
         file: 'store/outbound.ts',
