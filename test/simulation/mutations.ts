@@ -103,7 +103,7 @@ export const mutations: Readonly<Record<string, Tried>> = {
         from: 'isTransaction(end) && (end.armAsked || isRefusedForGood(end))',
         to: 'isTransaction(end) && ((end.armAsked && end.trouble === undefined) || isRefusedForGood(end))',
       },
-      { file: 'deliver/job.ts', from: 'held = undefined\n        leave()', to: 'leave()' },
+      { file: 'deliver/job.ts', from: 'held = undefined\n        leave.gone()', to: 'leave.gone()' },
     ],
   },
   'source: silence after the dot is a loss before it': {
