@@ -375,6 +375,30 @@ test('nor where a claim has seen that earlier one in flight, and its answer come
   expect(sequences(there.received)).toEqual([1, 2])
 })
 
+test('nor where the first of two that could not be asked was claimed again, with a later one, before the second was given back', async () => {
+  const { there, shop } = await customerThere()
+  let asked = 0
+  const find: typeof anywhere.find = (host) =>
+    asked++ === 0 ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' })) : anywhere.find(host)
+  const results = world.anotherNode()
+  const gate = Promise.withResolvers<undefined>()
+  const rows: Db['rows'] = async (statement, values) => {
+    if (statement.name === 'webhook-end' && String(values?.[0]).includes('"s":2')) await gate.promise
+    return results.rows(statement, values)
+  }
+  const [id = ''] = await world.admit(shop)
+  await world.event(shop, id, 2)
+  await world.db.run(`update webhook_endpoints set url = replace(url, '127.0.0.1', 'localhost') where workspace_id = $1`, [shop.workspaceId]) // prettier-ignore
+  await world.started({ poster: { targets: { ...anywhere, find } }, resultDb: { ...results, rows } })
+  await world.eventually(leased, (many) => many === 2)
+  await world.eventually(leased, (many) => many === 1)
+  await world.event(shop, id, 3)
+  await world.eventually(leased, (many) => many === 3)
+  gate.resolve(undefined)
+  await world.emptied(shop)
+  expect(sequences(there.received)).toEqual([1, 2, 3])
+})
+
 test('an event whose giving back got no answer, and that was claimed again meanwhile, is posted once', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

@@ -68,8 +68,11 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const endpoints = makeKnownEndpoints(tools.db, tools.vault)
   const shares = makeShares()
   const flights = new Set<Flight>()
-  /** The last one under way of each message, for the next one to wait for: `asked` tells whether its request was made. */
-  const tails = new Map<string, { readonly sequence: number; readonly asked: Promise<boolean> }>()
+  /**
+   * What the last one under way of each message leaves to the next, which waits for it: the sequence of the first of those before it that were not asked, by
+   * themselves or because of an earlier one; Infinity: all were.
+   */
+  const tails = new Map<string, Promise<number>>()
   /** When a lack of our own last kept a request from being made. */
   let lackedAt = -Infinity
   /** And no request was made since: one event at a time finds out. */
@@ -127,22 +130,20 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const flight: Flight = { ...claimed, claimedAt, leaseEndsAt: claimedAt + tools.leaseMs }
     flights.add(flight)
     shares.begin(claimed.workspaceId)
-    // Behind an earlier event that was not asked it would come out of turn. And one that was not asked itself is being given back, perhaps a second time,
-    // since an answer was lost: that takes this claim with it, which has the same number.
+    // Behind an earlier event that was not asked it would come out of turn, also where others were asked in between: those may have been claimed again before the
+    // earlier one was given back. And one that was not asked itself is being given back, perhaps a second time, since an answer was lost: that takes this
+    // claim with it, which has the same number.
     const posted =
       before === undefined
         ? post(flight)
-        : before.asked.then((asked) => (asked || before.sequence > claimed.sequence ? post(flight) : unaskedOf(flight)))
+        : before.then((unasked) => (unasked > claimed.sequence ? post(flight) : unaskedOf(flight)))
     const recorded = posted.then(recordSurely)
-    const tail = {
-      sequence: claimed.sequence,
-      asked: posted.then(async ({ asked }) => {
-        // For as long as its row is not given back a claim may bring the next event without it, and one that is under way by then has not seen it.
-        if (!asked) await recorded.then(() => claims.launched())
-        if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
-        return asked
-      }),
-    }
+    const tail = posted.then(async ({ asked }) => {
+      // For as long as its row is not given back a claim may bring the next event without it, and one that is under way by then has not seen it.
+      if (!asked) await recorded.then(() => claims.launched())
+      if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
+      return Math.min((await before) ?? Infinity, asked ? Infinity : claimed.sequence)
+    })
     tails.set(claimed.messageId, tail)
     void recorded.finally(() => {
       flights.delete(flight)
