@@ -104,6 +104,11 @@ export async function startRoughWire(serverPort: number, options: RoughWireOptio
       if (to[way].writable) to[way].write(octets)
     }
 
+    /** A dot that is on its way here is thrown away unseen. */
+    const notSeen = (): void => {
+      if (hasBegun && whose !== '') unanswered.add(whose)
+    }
+
     const befall = ({ way, kind }: Event, rest: Buffer): void => {
       next = later()
       if (kind !== 'none') befell.set(`${kind} ${way}`, (befell.get(`${kind} ${way}`) ?? 0) + 1)
@@ -111,14 +116,16 @@ export async function startRoughWire(serverPort: number, options: RoughWireOptio
       if (kind === 'none' || kind === 'drip') return pass(way, rest)
       held[way] = [rest]
       if (kind === 'reset') {
-        // A dot that is on its way here is thrown away unseen.
-        if (hasBegun && whose !== '') unanswered.add(whose)
+        notSeen()
         for (const socket of [client, upstream]) socket.resetAndDestroy()
       } else if (kind === 'cut' || kind === 'half') {
         // What still comes from the client does not go on, but is read.
         if (kind === 'cut') held.up = held.down = []
         for (const socket of kind === 'cut' ? [client, upstream] : [to[way]]) socket.end()
-        setTimeout(end, lingerMs).unref()
+        setTimeout(() => {
+          notSeen()
+          end()
+        }, lingerMs).unref()
       } else setTimeout(() => release(way), 20 + dice.below(stallMsMost)).unref()
     }
 
