@@ -60,14 +60,19 @@ export function makeNemesis(field: Battlefield) {
     return undefined
   }
 
-  /** After what was under way at the server when the fault struck. */
-  const armedNow = async (struckAt: string): Promise<string[]> => {
+  /**
+   * After what was under way at the server when the fault struck. With `stoppedAt` also what was armed then, and whose lease has run out before this look: it is
+   * unknown already.
+   */
+  const armedNow = async (struckAt: string, stoppedAt = 'infinity'): Promise<string[]> => {
     for (;;) {
       const [row] = await patiently(() =>
         primary.query<{ busy: number; ids: string[] | null }>(
           `select (select count(*)::integer from pg_stat_activity where application_name like 'posthorn %' and state <> 'idle'
                      and query_start <= '${struckAt}') busy,
-                  (select json_agg(message_id) from outbound where armed_epoch is not null) ids`,
+                  (select json_agg(a.id) from (
+                     select message_id id from outbound where armed_epoch is not null
+                     union select id from messages where status = 'delivery_unknown' and finished_at >= '${stoppedAt}') a) ids`,
         ),
       )
       if (row?.busy === 0) return row.ids ?? []
@@ -79,10 +84,11 @@ export function makeNemesis(field: Battlefield) {
    * be on the wire, or in a backend that has not had its turn: an arm that commits after the look would belong to no fault.
    */
   const standStill = async (node: Node, pids: readonly number[]): Promise<string[]> => {
+    const stoppedAt = await clock()
     for (const pid of pids) strike(pid, 'SIGSTOP')
     while (pids.some(runs)) await pause(1)
     await Promise.race([node.proxy.settled(), pause(2_000)])
-    return armedNow(await clock())
+    return armedNow(await clock(), stoppedAt)
   }
   const clock = async () =>
     (await patiently(() => primary.query<{ now: string }>('select clock_timestamp()::text now')))[0]?.now ?? ''
