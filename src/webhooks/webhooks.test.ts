@@ -309,11 +309,19 @@ test('a lack of our own takes none of the eight tries and is no failure of the e
   expect(await world.value('select failing_since from webhook_endpoints where workspace_id = $1', [shop.workspaceId])).toBeNull() // prettier-ignore
 })
 
+/** The first request finds no file left, and no later one. */
+const lackingOnce = () => {
+  const seen = { asked: 0 }
+  const find: typeof anywhere.find = (host) =>
+    seen.asked++ === 0
+      ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }))
+      : anywhere.find(host)
+  return { seen, poster: { targets: { ...anywhere, find } } }
+}
+
 test('an event is not posted before an earlier one that could not be asked, as long as that waits to be given back', async () => {
   const { there, shop } = await customerThere()
-  let asked = 0
-  const find: typeof anywhere.find = (host) =>
-    asked++ === 0 ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' })) : anywhere.find(host)
+  const { seen, poster } = lackingOnce()
   const results = world.anotherNode()
   const gate = Promise.withResolvers<undefined>()
   const rows: Db['rows'] = async (statement, values) => {
@@ -322,9 +330,9 @@ test('an event is not posted before an earlier one that could not be asked, as l
   }
   const [id = ''] = await world.admit(shop)
   await world.db.run(`update webhook_endpoints set url = replace(url, '127.0.0.1', 'localhost') where workspace_id = $1`, [shop.workspaceId]) // prettier-ignore
-  await world.started({ poster: { targets: { ...anywhere, find } }, resultDb: { ...results, rows } })
+  await world.started({ poster, resultDb: { ...results, rows } })
   await world.eventually(
-    () => asked,
+    () => seen.asked,
     (times) => times === 1,
   )
   await world.event(shop, id, 2)
@@ -377,9 +385,7 @@ test('nor where a claim has seen that earlier one in flight, and its answer come
 
 test('nor where the first of two that could not be asked was claimed again, with a later one, before the second was given back', async () => {
   const { there, shop } = await customerThere()
-  let asked = 0
-  const find: typeof anywhere.find = (host) =>
-    asked++ === 0 ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' })) : anywhere.find(host)
+  const { poster } = lackingOnce()
   const results = world.anotherNode()
   const gate = Promise.withResolvers<undefined>()
   const rows: Db['rows'] = async (statement, values) => {
@@ -389,7 +395,7 @@ test('nor where the first of two that could not be asked was claimed again, with
   const [id = ''] = await world.admit(shop)
   await world.event(shop, id, 2)
   await world.db.run(`update webhook_endpoints set url = replace(url, '127.0.0.1', 'localhost') where workspace_id = $1`, [shop.workspaceId]) // prettier-ignore
-  await world.started({ poster: { targets: { ...anywhere, find } }, resultDb: { ...results, rows } })
+  await world.started({ poster, resultDb: { ...results, rows } })
   await world.eventually(leased, (many) => many === 2)
   await world.eventually(leased, (many) => many === 1)
   await world.event(shop, id, 3)
@@ -402,9 +408,7 @@ test('nor where the first of two that could not be asked was claimed again, with
 test('an event whose giving back got no answer, and that was claimed again meanwhile, is posted once', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)
-  let asked = 0
-  const find: typeof anywhere.find = (host) =>
-    asked++ === 0 ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' })) : anywhere.find(host)
+  const { poster } = lackingOnce()
   const results = world.anotherNode()
   let unheard = true
   const rows: Db['rows'] = async <Row extends object>(...[statement, values]: Parameters<Db['rows']>) => {
@@ -416,7 +420,7 @@ test('an event whose giving back got no answer, and that was claimed again meanw
   }
   await world.admit(shop)
   await world.db.run(`update webhook_endpoints set url = replace(url, '127.0.0.1', 'localhost') where workspace_id = $1`, [shop.workspaceId]) // prettier-ignore
-  const sender = await world.started({ poster: { targets: { ...anywhere, find } }, resultDb: { ...results, rows } })
+  const sender = await world.started({ poster, resultDb: { ...results, rows } })
   await there.count(1)
   await world.eventually(
     async () => [await world.queued(shop.workspaceId), sender.inFlight],
