@@ -105,12 +105,18 @@ describe('what is kept, and for how long (decisions K)', () => {
   test('what an active endpoint has still to be told is kept, however old: a service that was off for months tells it at last', async () => {
     await anEndpoint(sender)
     const id = await finished()
+    // The body of its event is made of it.
+    await world.db.run(
+      `insert into reports (workspace_id, message_id, sequence, type, source, created_at) values ($1, $2, 2, 'delivered', 'smtp', app_now())`,
+      [sender.workspaceId, id],
+    )
+    const reports = () => world.value('select count(*)::integer from reports where message_id = $1', [id])
     await inDays(200)
     await keep()
-    expect(await rowsOf(id)).toBe('1 0 2')
+    expect([await rowsOf(id), await reports()]).toEqual(['1 0 2', 1])
     await world.db.run(`update webhook_endpoints set state = 'disabled', reason = 'by_hand'`)
     await keep()
-    expect(await rowsOf(id)).toBe('0 0 0')
+    expect([await rowsOf(id), await reports()]).toEqual(['0 0 0', 0])
   })
 
   test('a workspace that keeps no content has none after the end, at once for readers, soon on the disk', async () => {
