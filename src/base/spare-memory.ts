@@ -121,7 +121,7 @@ export function promiseMemory(bytes: number): () => void {
   return () => void (promised -= bytes)
 }
 
-/** What a name for it is in the log, in the metrics and in ops/alerts.yml. */
+/** Its name in the log, in the metrics and in ops/alerts.yml. */
 export const largeMailFault = 'large mail'
 
 /** For a room where mail is taken in: as much as there is memory for, and whoever looks after this machine hears of each that was sent away for want of it. */

@@ -106,7 +106,7 @@ const awaited = sql(
   'awaited-nodes',
   `select n.name, n.confirmed_at "seenAt" from delivering_nodes n
     where n.timeline is distinct from (select s.facts ->> 'timeline' from delivery_stops s where s.kind = 'pause')
-      and n.confirmed_at > app_now() - case when n.counter > 0 then $1::float8 else least($1::float8, 3600000) end * interval '1 millisecond'
+      and is_awaited_1(n.counter, n.confirmed_at, $1)
     order by n.confirmed_at limit 5`,
 )
 

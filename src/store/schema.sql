@@ -1301,8 +1301,7 @@ begin
       on conflict do nothing;
     if here.timeline <> (select i.value from installation i where i.name = 'timeline') then
       -- A failover: what another node armed last may be lost, and only its own file knows. If it is the first that it ever armed, its row says nothing of it.
-      if exists (select from delivering_nodes n where n.timeline is distinct from here.timeline
-                    and n.confirmed_at > app_now() - case when n.counter > 0 then forgotten_ms else least(forgotten_ms, 3600000) end * interval '1 millisecond') then
+      if exists (select from delivering_nodes n where n.timeline is distinct from here.timeline and is_awaited_1(n.counter, n.confirmed_at, forgotten_ms)) then
         perform stop_delivery_1('pause', 'timeline', json_build_object('timeline', here.timeline));
       else
         perform remember_installation('timeline', here.timeline);
@@ -1995,6 +1994,13 @@ CREATE OR REPLACE FUNCTION public.instant_of(id uuid)
  IMMUTABLE
 AS $function$
   select to_timestamp(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
+$function$;
+CREATE OR REPLACE FUNCTION public.is_awaited_1(counter bigint, confirmed_at timestamp with time zone, forgotten_ms double precision)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select confirmed_at > app_now() - case when counter > 0 then forgotten_ms else least(forgotten_ms, 3600000) end * interval '1 millisecond'
 $function$;
 CREATE OR REPLACE FUNCTION public.judged_replies_1(batch json)
  RETURNS TABLE(ending json, id uuid, w uuid, epoch integer, token bigint, orphan boolean, known boolean)

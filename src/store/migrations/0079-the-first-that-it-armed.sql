@@ -1,6 +1,10 @@
 -- Behind a failover that lost commits, delivery waited for the nodes that had armed, by their rows. Of a new node the first arm may be among what was lost: its row said
 -- that it had never armed, nobody waited for it, and while it stood still another node sent its mail a second time. So whoever has checked in is waited
 -- for; but of one that has armed nothing only for an hour, since whoever lives checks in every minute. As in 0063, but for that.
+create or replace function is_awaited_1(counter bigint, confirmed_at timestamptz, forgotten_ms double precision) returns boolean language sql stable as $$
+  select confirmed_at > app_now() - case when counter > 0 then forgotten_ms else least(forgotten_ms, 3600000) end * interval '1 millisecond'
+$$;
+
 create or replace function check_in_1(node uuid, node_name text, mark bigint, mark_era bigint, forgotten_ms bigint)
   returns table(counter double precision, era double precision, trouble text, server_known boolean) language plpgsql as $$
 #variable_conflict use_column
@@ -62,8 +66,7 @@ begin
       on conflict do nothing;
     if here.timeline <> (select i.value from installation i where i.name = 'timeline') then
       -- A failover: what another node armed last may be lost, and only its own file knows. If it is the first that it ever armed, its row says nothing of it.
-      if exists (select from delivering_nodes n where n.timeline is distinct from here.timeline
-                    and n.confirmed_at > app_now() - case when n.counter > 0 then forgotten_ms else least(forgotten_ms, 3600000) end * interval '1 millisecond') then
+      if exists (select from delivering_nodes n where n.timeline is distinct from here.timeline and is_awaited_1(n.counter, n.confirmed_at, forgotten_ms)) then
         perform stop_delivery_1('pause', 'timeline', json_build_object('timeline', here.timeline));
       else
         perform remember_installation('timeline', here.timeline);
