@@ -57,6 +57,9 @@ describe('an independent verifier accepts the signature', () => {
     dots: '.\r\n..\r\n.a\r\n',
     'eight bits': Buffer.from([0xe4, 0xf6, 0xfc, 0x20, 0x20, 0xa0, 0x20, 0x0d, 0x0a]),
     'NUL and form feed': 'a\0b \f c\v \r\n',
+    'a form feed, no line end, blanks at the end': 'page 1 \f\r\npage 2 \t',
+    'a form feed and line ends at the end': 'page 1\r\n\f\r\n\r\n\r\n',
+    'lines of nothing but blanks': ' \r\n\t\r\n\r\n',
     'a long line': `${'x y  '.repeat(20_000)}\r\n`,
     '5 MB of Base64': `${'QUJD'.repeat(19)}\r\n`.repeat(66_000),
     '5 MB of blanks at line ends': 'some words \t and  more \r\n'.repeat(210_000),
@@ -126,7 +129,7 @@ describe('an independent verifier accepts the signature', () => {
       unit: fc.constantFrom(' ', '\t', 'a', '\xe4', ':', ';', '=', '\r\n ', '\r\n\t'),
       maxLength: 40,
     })
-    const body = fc.string({ unit: fc.constantFrom(' ', '\t', 'a', '.', '\r\n', '\xe4', '\0'), maxLength: 60 })
+    const body = fc.string({ unit: fc.constantFrom(' ', '\t', 'a', '.', '\r\n', '\xe4', '\0', '\f'), maxLength: 60 })
     await fc.assert(
       fc.asyncProperty(text, text, body, async (subject, value, content) => {
         const given: HeaderField[] = [...fields, ['Subject', subject], ['X-Any', value]]
@@ -237,6 +240,23 @@ describe('relaxed body canonicalization', () => {
     expect(canonicalBody(body).byteOffset).toBe(body.byteOffset)
   })
 })
+
+// Rspamd 3.4 said R_DKIM_REJECT to each of these with c=relaxed/relaxed, and no other verifier did.
+test.each(['page 1\f\r\npage 2\r\n', '\f\r\n', ' \r\n', '\t\r\n\r\n', ' \r\n \r\n'])(
+  'a body of which Rspamd has a relaxed form of its own is signed as it stands: %j',
+  async (body) => {
+    const wire = (await signed(fields, Buffer.from(body))).toString('latin1')
+    expect(wire).toContain(' c=relaxed/simple;')
+    expect(await verify(Buffer.from(wire, 'latin1'))).toBe('pass')
+    // Whether the last line ends say anything is the same in both forms.
+    expect(await verify(Buffer.from(`${wire}\r\n`, 'latin1'))).toBe('pass')
+  },
+)
+
+test.each(['', '\r\n', '\r\n \r\n', 'a\r\n \r\n', ' a\r\n', 'Hello.\v\r\n'])(
+  'any other body may lose or gain blanks on its way: %j',
+  async (body) => expect((await signed(fields, Buffer.from(body))).toString('latin1')).toContain(' c=relaxed/relaxed;'),
+)
 
 test('a key that nobody would verify is refused when it is read', () => {
   const source = { domain: 'example.com', selector: 's1' }
