@@ -7,6 +7,9 @@ export class Beyond extends Error {
   override readonly name = 'Beyond'
 }
 
+export const tooManyFiles = (): Beyond =>
+  new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
+
 /** The time is over: nobody knows whether it is clean. */
 export class OutOfTime extends Error {
   override readonly name = 'OutOfTime'
@@ -34,8 +37,7 @@ export class Allowance {
   /** One more file inside another. */
   entry(): void {
     this.inTime()
-    if (++this.#entries > limits.scanEntriesMax)
-      throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
+    if (++this.#entries > limits.scanEntriesMax) throw tooManyFiles()
   }
 
   /** False where the header at this place in the memory was visited before, by whatever view of it that had what stands before `end`. */

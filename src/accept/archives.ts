@@ -2,7 +2,8 @@
 // declared size: local headers are looked for in the bytes themselves, and data ends where its deflate stream ends, so that what one
 // program would unpack and another would not is seen too. Runs in the scan's thread: everything here is synchronous.
 import { constants, inflateRawSync } from 'node:zlib'
-import { Beyond, type Allowance } from './allowance.ts'
+import { limits } from '../config.ts'
+import { Beyond, tooManyFiles, type Allowance } from './allowance.ts'
 import { checkDirectory, localHeader, type List, type ListedFile } from './zip-directory.ts'
 
 export type Member =
@@ -142,17 +143,17 @@ function gzipData(bytes: Buffer, at: number): number | undefined {
  */
 export function* tarMembers(bytes: Buffer, allowance: Allowance): Generator<Member> {
   /** By records of pax, of the next file and of all that follow. */
-  let told: number[] = []
-  const toldOfAll: number[] = []
+  const told = new Set<number>()
+  const toldOfAll = new Set<number>()
   for (let at = 0; at + 512 <= bytes.length; at += 512) {
     if (!isTarHeader(bytes, at)) continue
     const sizes = new Set([tarSize(bytes, at), ...told, ...toldOfAll])
     const start = at + 512
     const record = bytes.subarray(start, start + tarSize(bytes, at))
     const type = String.fromCharCode(bytes[at + 156] ?? 0)
-    if (type === 'x') told.push(...paxSizes(record))
-    else if (type === 'g') toldOfAll.push(...paxSizes(record))
-    else if (type !== 'L' && type !== 'K') told = []
+    if (type === 'x') addPaxSizes(record, told)
+    else if (type === 'g') addPaxSizes(record, toldOfAll)
+    else if (type !== 'L' && type !== 'K') told.clear()
     // Of a tar in a tar each is looked at once.
     if (!allowance.visit('tar', bytes, at, start + Math.max(...sizes))) continue
     const name = bytes.toString('latin1', at, at + 100).replace(/\0.*$/s, '')
@@ -166,9 +167,11 @@ export function* tarMembers(bytes: Buffer, allowance: Allowance): Generator<Memb
   }
 }
 
-/** Every size that stands in a record of pax. */
-const paxSizes = (record: Buffer): number[] =>
-  Array.from(record.toString('latin1').matchAll(/ size=(\d{1,15})\n/g), ([, digits]) => Number(digits))
+/** Every size that stands in a record of pax. Each would be one more file. */
+function addPaxSizes(record: Buffer, sizes: Set<number>): void {
+  for (const [, digits] of record.toString('latin1').matchAll(/ size=(\d{1,15})\n/g))
+    if (sizes.add(Number(digits)).size > limits.scanEntriesMax) throw tooManyFiles()
+}
 
 /** By its checksum: old tars have no other mark. */
 function isTarHeader(bytes: Buffer, at: number): boolean {

@@ -333,6 +333,12 @@ describe('refused, because it cannot be examined within the limits', () => {
       () => Buffer.concat(Array.from({ length: 10_001 }, () => tarOf('a', Buffer.alloc(0)).subarray(0, 512))),
       /holds more than 10,000 files/,
     ],
+    ['tar, whose record of pax tells more sizes than files may be', () => tarOfSizes(200_000), /holds more than 10,000 files/],
+    [
+      'tar, whose record for all files tells more sizes than files may be',
+      () => tarOfSizes(200_000, 'g'),
+      /holds more than 10,000 files/,
+    ],
     ['nested too deep', () => nestedZip(Buffer.from('x'), 30), /nested more than 10 deep/],
     ['files that overlap', overlappingZip, /overlap/],
     [
@@ -666,6 +672,10 @@ function tarOfTwoSizes(): Buffer {
   pax.write('x', 156)
   return Buffer.concat([withTarSum(pax), tarOf('a', inner)])
 }
+
+/** A record of pax that tells so many sizes, each another one. */
+const tarOfSizes = (many: number, type = 'x'): Buffer =>
+  tarEntry(type, Buffer.from(Array.from({ length: many }, (_, at) => ` size=${at + 1}\n`).join('')))
 
 function withTarSum(archive: Buffer): Buffer {
   const sum = archive.subarray(0, 512).reduce((all, byte, at) => all + (at >= 148 && at < 156 ? 32 : byte), 0)

@@ -2,7 +2,7 @@
 // many entries, sizes beyond the limits, entries that share their bytes (the bomb that needs no nesting), and lists that contradict the
 // file, which programs read differently.
 import { limits } from '../config.ts'
-import { Beyond, type Allowance } from './allowance.ts'
+import { Beyond, tooManyFiles, type Allowance } from './allowance.ts'
 
 const endRecord = Buffer.from('PK\u0005\u0006', 'latin1')
 export const localHeader = Buffer.from('PK\u0003\u0004', 'latin1')
@@ -11,7 +11,6 @@ const wideEnd = Buffer.from('PK\u0006\u0006', 'latin1')
 const listedHeader = 0x0201_4b50
 const unknown16 = 0xffff
 const unknown32 = 0xffff_ffff
-const tooMany = (): Beyond => new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
 const contradicts = 'has a list of files that contradicts its content'
 
 export interface ListedFile {
@@ -43,7 +42,7 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): List {
   const none = { entries: [], strict, isOnly, others }
   if (end < 0 || end + 22 > bytes.length || bytes.length - end > unknown16 + 22) return none
   const { count, size, offset, at } = endOf(bytes, end, strict)
-  if (count > limits.scanEntriesMax) throw tooMany()
+  if (count > limits.scanEntriesMax) throw tooManyFiles()
   const begin = at - size
   const shift = begin - offset // what stands before the archive
   const entries = begin < 0 ? [] : entriesOf(bytes, begin, at, shift)
@@ -81,7 +80,7 @@ function othersOf(bytes: Buffer, last: number, allowance: Allowance): ListedFile
   const take = (entries: readonly ListedFile[]): void => {
     read += entries.length
     // The same list may have been read from many ends.
-    if (read > 10 * limits.scanEntriesMax) throw tooMany()
+    if (read > 10 * limits.scanEntriesMax) throw tooManyFiles()
     for (const entry of entries) if (standsAt(bytes, entry)) others.push(entry)
   }
   const first = Math.max(0, bytes.length - unknown16 - 22)
@@ -137,7 +136,7 @@ function entriesOf(bytes: Buffer, begin: number, end: number, shift: number): Li
     const [realUnpacked, realPacked, realOffset] = [take(unpacked), take(packed), take(offset)]
     const method = bytes.readUInt16LE(at + 10)
     entries.push({ offset: shift + realOffset, method, packed: realPacked, unpacked: realUnpacked })
-    if (entries.length > limits.scanEntriesMax) throw tooMany()
+    if (entries.length > limits.scanEntriesMax) throw tooManyFiles()
     at = comment + bytes.readUInt16LE(at + 32)
   }
   return entries
