@@ -333,7 +333,11 @@ describe('refused, because it cannot be examined within the limits', () => {
       () => Buffer.concat(Array.from({ length: 10_001 }, () => tarOf('a', Buffer.alloc(0)).subarray(0, 512))),
       /holds more than 10,000 files/,
     ],
-    ['tar, whose record of pax tells more sizes than files may be', () => tarOfSizes(200_000), /holds more than 10,000 files/],
+    [
+      'tar, whose record of pax tells more sizes than files may be',
+      () => tarOfSizes(200_000),
+      /holds more than 10,000 files/,
+    ],
     [
       'tar, whose record for all files tells more sizes than files may be',
       () => tarOfSizes(200_000, 'g'),

@@ -65,10 +65,14 @@ describe('JSON that means two things, or nothing good, is invalid_request, and i
   ])('%s', (_name, text, field) => expect(read(text)).toMatchObject({ code: 'invalid_request', field }))
 })
 
-test('a refusal repeats little of the names that a stranger chose', () => {
-  const name = 'n'.repeat(100_000)
-  const answer = read(`{"${name}":{"${name}":{"${name}":1,"${name}":1}}}`)
+test.each([
+  ['a member twice', (name: string) => `{"${name}":{"${name}":{"${name}":1,"${name}":1}}}`],
+  ['an escaped U+0000', (name: string) => String.raw`{"${name}":{"${name}":{"${name}":"\u0000"}}}`],
+  ['U+0000 in a name', (name: string) => String.raw`{"${name}":{"${name}":{"${name}":{"\u0000":1}}}}`],
+])('%s: a refusal repeats little of the names that a stranger chose', (_what, body) => {
+  const answer = read(body('n'.repeat(100_000)))
   expect(isRefusal(answer) && answer.field).toMatch(/^n{64}\.n{63}$/)
+  expect(isRefusal(answer) && answer.words.length).toBeLessThan(300)
 })
 
 describe('what is well-formed is read', () => {

@@ -26,7 +26,7 @@ export function readJson(bytes: Buffer): Json {
     return refuse('invalid_json', `The body is not valid JSON${place === undefined ? '' : ` near character ${place}`}.`)
   }
   // UTF-8 carries neither surrogates nor, inside a JSON string, a raw U+0000: both need an escape.
-  const field = text.includes('\\') ? illFormed(value, '') : undefined
+  const field = text.includes('\\') ? illFormed(value, []) : undefined
   return field === undefined
     ? { value }
     : refuse('invalid_request', `"${field}" contains U+0000 or half a surrogate pair; send well-formed Unicode text.`, {
@@ -157,14 +157,13 @@ function isSpace(unit: number): boolean {
  * The path of the first string that is not well-formed, names of members included. The scan has bounded depth and
  * number.
  */
-function illFormed(value: unknown, path: string): string | undefined {
-  if (typeof value === 'string')
-    return value.isWellFormed() && !value.includes('\0') ? undefined : path || wholeBody.field
+function illFormed(value: unknown, places: readonly string[]): string | undefined {
+  const here = (): string => pathOf(places) || wholeBody.field
+  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0') ? undefined : here()
   if (typeof value !== 'object' || value === null) return undefined
   for (const [name, member] of Object.entries(value)) {
-    const inner = path === '' ? name : `${path}.${name}`
-    if (!name.isWellFormed() || name.includes('\0')) return path === '' ? wholeBody.field : path
-    const found = illFormed(member, inner)
+    if (!name.isWellFormed() || name.includes('\0')) return here()
+    const found = illFormed(member, [...places, name])
     if (found !== undefined) return found
   }
   return undefined
