@@ -9,11 +9,14 @@ export interface DmarcFinding {
   readonly words: string
 }
 
-const policies: Readonly<Record<string, string>> = {
-  none: 'p=none: receivers report, and treat failing mail as before. Begin with it; when the reports are clean, go on to quarantine and reject.',
-  quarantine: 'p=quarantine: receivers put mail that fails into the spam folder.',
-  reject: 'p=reject: receivers refuse mail that fails.',
-}
+const policies: ReadonlyMap<string, string> = new Map([
+  [
+    'none',
+    'p=none: receivers report, and treat failing mail as before. Begin with it; when the reports are clean, go on to quarantine and reject.',
+  ],
+  ['quarantine', 'p=quarantine: receivers put mail that fails into the spam folder.'],
+  ['reject', 'p=reject: receivers refuse mail that fails.'],
+])
 
 /** `at`: where the record was found, which may be above the domain. */
 export function readDmarc(texts: readonly string[], domain: string, at: string): DmarcFinding | undefined {
@@ -25,7 +28,7 @@ export function readDmarc(texts: readonly string[], domain: string, at: string):
   if (tags === undefined) return { works: false, words: 'The DMARC record cannot be read as "tag=value; tag=value".' }
   const above = at !== `_dmarc.${domain}`
   const policy = ((above ? tags.get('sp') : undefined) ?? tags.get('p') ?? '').toLowerCase()
-  const said = policies[policy]
+  const said = policies.get(policy)
   // RFC 7489 6.6.3: who asks for reports has p=none at least.
   if (said === undefined && /(?:^|,)\s*mailto:[^\s,@]+@[^\s,@]/i.test(tags.get('rua') ?? ''))
     return {

@@ -81,6 +81,12 @@ describe('what is wrong is said in words', () => {
       /has no policy: p must be/,
     ],
     [
+      'DMARC with a policy that is a word of our own language',
+      'dmarc',
+      (d) => set(`_dmarc.${d.name}`, { txt: ['v=DMARC1; p=constructor'] }),
+      /^The DMARC record has no policy: p must be/m,
+    ],
+    [
       'two DMARC records',
       'dmarc',
       (d) => set(`_dmarc.${d.name}`, { txt: ['v=DMARC1; p=none', 'v=DMARC1; p=reject'] }),
