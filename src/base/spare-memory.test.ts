@@ -3,7 +3,15 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { delivered, makeRoomInMemory, promiseMemory, spareMemory } from './spare-memory.ts'
+import { silentLog } from './log.ts'
+import {
+  delivered,
+  makeRoomInMemory,
+  promiseMemory,
+  spareMemory,
+  withinMemory,
+  withinMemoryOverSmtp,
+} from './spare-memory.ts'
 
 let root: string
 beforeEach(() => void (root = mkdtempSync(join(tmpdir(), 'posthorn-spare-'))))
@@ -43,7 +51,7 @@ test.each([
     'version 1, in a container whose own path is not to be seen in it',
     {
       ...machine,
-      'proc/self/cgroup': '5:cpu,cpuacct:/docker/a\n4:memory:/docker/a\n0::/\n',
+      'proc/self/cgroup': '5:cpu,cpuacct:/docker/a\n4:cpuset,memory,pids:/docker/a\n0::/\n',
       'sys/fs/cgroup/memory/memory.limit_in_bytes': '6000000\n',
       'sys/fs/cgroup/memory/memory.usage_in_bytes': '5500000\n',
       'sys/fs/cgroup/memory/memory.stat':
@@ -97,6 +105,17 @@ test('what is delivered leaves less to the rest than what is taken in: what was 
     () => undefined,
   )
   expect([room() > 20 * mebibyte, room(0, delivered) > 20 * mebibyte]).toEqual([false, true])
+})
+
+test('a mail that comes over SMTP is held once more while it is taken in, and what has come of it is not asked for again', () => {
+  const room = makeRoomInMemory(
+    () => 184 * mebibyte,
+    () => 0,
+    () => undefined,
+  )
+  const overSmtp = withinMemoryOverSmtp(silentLog, room)
+  const most = [withinMemory(silentLog, room).bytesNow(), overSmtp.bytesNow(0), overSmtp.bytesNow(30 * mebibyte)]
+  expect(most).toEqual([60 * mebibyte, 40 * mebibyte, 50 * mebibyte])
 })
 
 test("what is promised to a mail that is not there yet is nobody else's", () => {

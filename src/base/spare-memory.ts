@@ -52,8 +52,7 @@ function upwards(path: string): string[] {
 }
 
 function spareIn(folder: string, { limit, used, cached }: Version): number {
-  const most = Number(read(folder, limit) ?? NaN) // `max` is no number
-  if (Number.isNaN(most)) return Infinity
+  const most = Number(read(folder, limit) ?? NaN) // `max` is no number, and bounds nobody
   const caches = [...(read(folder, 'memory.stat') ?? '').matchAll(cached)].reduce(
     (sum, [, bytes]) => sum + Number(bytes),
     0,
@@ -125,14 +124,14 @@ export function promiseMemory(bytes: number): () => void {
 export const largeMailFault = 'large mail'
 
 /** For a room where mail is taken in: as much as there is memory for, and whoever looks after this machine hears of each that was sent away for want of it. */
-export const withinMemory = (log: Pick<Log, 'fault'>) => ({
-  bytesNow: () => roomInMemory(),
+export const withinMemory = (log: Pick<Log, 'fault'>, room = roomInMemory) => ({
+  bytesNow: () => room(),
   lacked: () =>
     log.fault(largeMailFault, new Error('no memory is left to take it in: its sender was told to come again')),
 })
-export const withinMemoryOverSmtp = (log: Pick<Log, 'fault'>) => ({
+export const withinMemoryOverSmtp = (log: Pick<Log, 'fault'>, room = roomInMemory) => ({
   ...withinMemory(log),
-  bytesNow: (heldBytes: number) => roomInMemory(heldBytes, takenInOverSmtp),
+  bytesNow: (heldBytes: number) => room(heldBytes, takenInOverSmtp),
 })
 
 /**

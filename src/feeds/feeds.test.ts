@@ -318,10 +318,19 @@ describe('Postmark', () => {
     expect(verdict(report)).toMatchObject({ class: 'bad_mailbox', suppress: true })
     const policy = await send({ ...bounce, Details: 'smtp;550 5.7.1 Message rejected as spam' })
     expect(verdict(policy)).toMatchObject({ class: 'policy', suppress: false })
+    expect(policy.reply).toEqual({ action: 'failed', text: '550 5.7.1 Message rejected as spam' })
+    const another = await send({ ...bounce, ID: 43, Details: undefined })
+    expect(another.detail).toBe(bounce.Description)
+    expect(another.fingerprint).not.toBe(report.fingerprint)
+    const address = await send({ ...bounce, Details: 'smtp;550 from 25.1.2.3: refused' })
+    expect(address.reply).toMatchObject({ enhancedCode: '5.1.1' }) // of its type: an address is no code
     expect(verdict(await send({ ...bounce, Type: 'SoftBounce' }))).toMatchObject({ class: 'temporary' })
     for (const Type of ['AutoResponder', 'ChallengeVerification', 'Subscribe', 'constructor'])
       expect(await send({ ...bounce, Type })).toBeUndefined()
-    expect(await send({ ...bounce, RecordType: 'SpamComplaint', Type: 'SpamComplaint' })).toMatchObject({ kind: 'complaint' }) // prettier-ignore
+    const complaint = await send({ ...bounce, RecordType: 'SpamComplaint', Type: 'SpamComplaint' })
+    expect(complaint).toMatchObject({ kind: 'complaint' })
+    // Postmark tells it as a bounce, too, where both are asked for: it is one.
+    expect(await send({ ...bounce, Type: 'SpamComplaint' })).toEqual(complaint)
     const delivery = { RecordType: 'Delivery', MessageID: bounce.MessageID, Recipient: 'john@example.com', DeliveredAt: '2019-11-05T16:33:54.9070259Z', Details: 'Test delivery webhook details' } // prettier-ignore
     expect(await send(delivery)).toMatchObject({ kind: 'delivered', recipient: 'john@example.com' })
     expect(await send({ ...bounce, RecordType: 'Open' })).toBeUndefined()
@@ -354,13 +363,33 @@ describe('Mailgun', () => {
     const report = await send(failed)
     expect(report).toMatchObject({ kind: 'bounce', recipient: 'alice@example.com', reply: { code: 550, enhancedCode: '5.1.1', remoteMta: 'mx.example.com' } }) // prettier-ignore
     expect(report.evidence[0]).toEqual({ by: 'token', token: 'b1token' })
+    expect(report.occurredAt).toEqual(new Date(1521233195_375))
     expect(verdict(report).suppress).toBe(true)
     expect(await send({ ...failed, severity: 'temporary' })).toMatchObject({ kind: 'delay' })
     const listed = await send({ ...failed, reason: 'suppress-bounce', 'delivery-status': { code: 605, 'enhanced-code': '5.1.1', message: '', description: 'Not delivering to previously bounced address' } }) // prettier-ignore
     expect(verdict(listed).suppress).toBe(false)
+    expect(listed.reply).toEqual({ action: 'failed', text: 'Mailgun did not send: suppress-bounce' })
     expect(await send({ ...failed, event: 'delivered', 'delivery-status': { code: 250, message: 'OK' } })).toMatchObject({ kind: 'delivered' }) // prettier-ignore
     expect(await send({ ...failed, event: 'complained' })).toMatchObject({ kind: 'complaint' })
     expect(await send({ ...failed, event: 'opened' })).toBeUndefined()
+  })
+
+  test.each([605, 0])(
+    'what no SMTP server says (code %s), no code, no time and no end are left out, and the event is told all the same',
+    async (code) => {
+      const { id } = await made({ provider: 'mailgun', key })
+      const status = { code, 'enhanced-code': '5.1', message: '', description: 'x'.repeat(5_000) }
+      await post(id, signed({ ...failed, timestamp: 'soon', 'delivery-status': status }))
+      const [report] = reports()
+      expect(report?.reply).toEqual({ action: 'failed', text: 'x'.repeat(2_000) })
+      expect(report).not.toHaveProperty('occurredAt')
+    },
+  )
+
+  test('a time that is signed as a number counts as one', async () => {
+    const { id } = await made({ provider: 'mailgun', key })
+    const { signature, ...event } = signed(failed)
+    expect(await post(id, { ...event, signature: { ...signature, timestamp: Number(signature.timestamp) } })).toEqual({ received: 1 }) // prettier-ignore
   })
 
   test('a token counts once: the same request again is the same, with another event it is refused', async () => {
@@ -491,6 +520,22 @@ describe('the generic feed', () => {
     const late = signed(secret, body, { at: new Date(now.getTime() - 301_000) })
     expect(await post(id, body, late)).toMatchObject({ mistake: { field: 'Webhook-Timestamp' } })
   })
+})
+
+test('what could not be written down is not said to be received: the provider comes again, and then it is', async () => {
+  let isAway = true
+  const record = async () => {
+    if (isAway) throw new Error('the database is away')
+    return ['recorded']
+  }
+  const door = makeFeeds({ db: world.db, vault, aws, log: silentLog, now: () => now, record })
+  const { id, secret = '' } = await made({ provider: 'postmark' })
+  const event = { RecordType: 'SpamComplaint', MessageID: 'm', Email: 'john@example.com' }
+  const authorization = `Basic ${Buffer.from(`posthorn:${secret}`).toString('base64')}`
+  const told = async () => (await door(id))?.(requestOf(JSON.stringify(event), { authorization }))
+  await expect(told()).rejects.toThrow('the database is away')
+  isAway = false
+  expect(await told()).toEqual({ received: 1 })
 })
 
 describe('feeds as operators see them', () => {

@@ -188,7 +188,7 @@ function sightOfSpf(texts: readonly string[], hostname: string): Sight {
     }
   const bad = whyBadSpf(texts)
   if (bad !== undefined) return { status: 'wrong', found: shown(texts), finding: bad }
-  if (!mayAllow(texts, hostname))
+  if (!mayAllow(texts))
     return {
       status: 'wrong',
       found: shown(texts),
