@@ -15,13 +15,15 @@ export interface AwsFetchOptions {
   readonly port?: number
   readonly address?: string
   readonly ca?: string
+  readonly now?: () => number
 }
 
 export function makeAwsFetch(options: AwsFetchOptions = {}): AwsFetch {
   let minuteEndsAt = 0
   let asked = 0
+  const clock = options.now ?? (() => performance.now())
   const get = (url: string): Promise<string> => {
-    const now = performance.now()
+    const now = clock()
     if (now >= minuteEndsAt) {
       minuteEndsAt = now + 60_000
       asked = 0

@@ -18,6 +18,7 @@ import { makeAwsFetch, type AwsFetch } from './aws-fetch.ts'
 import { addFeed, listFeeds, makeFeeds, removeFeed, type FeedAnswer } from './feeds.ts'
 import type { FeedRequest } from './feed-request.ts'
 import type { FeedWish } from './registry.ts'
+import { topicHost } from './ses.ts'
 
 const vault = makeVault('k'.repeat(32))
 const publicUrl = 'https://mail.example.org'
@@ -159,7 +160,10 @@ describe('Amazon SES', () => {
     await post(id, said({ eventType: 'Delivery', mail, delivery: { timestamp: '2016-01-27T14:59:38.237Z', recipients: ['jane@example.com'], smtpResponse: '250 ok: Message 64111812 accepted' } })) // prettier-ignore
     expect(reports()).toMatchObject([{ kind: 'delivered', recipient: 'jane@example.com', occurredAt: new Date('2016-01-27T14:59:38.237Z') }]) // prettier-ignore
     await post(id, said({ eventType: 'DeliveryDelay', mail, deliveryDelay: { timestamp: '2020-06-16T00:25:40.914Z', delayType: 'TransientCommunicationFailure', delayedRecipients: [{ emailAddress: 'r@example.com', status: '4.4.1', diagnosticCode: 'smtp; 421 4.4.1 Unable to connect to remote host' }] } })) // prettier-ignore
-    expect(reports()).toMatchObject([{ kind: 'delay', reply: { action: 'delayed', enhancedCode: '4.4.1' } }])
+    const [delay] = reports()
+    expect(delay).toMatchObject({ kind: 'delay', reply: { action: 'delayed', enhancedCode: '4.4.1' } })
+    await post(id, said({ eventType: 'DeliveryDelay', mail, deliveryDelay: { timestamp: '2020-06-16T04:25:40.914Z', delayedRecipients: [{ emailAddress: 'r@example.com' }] } })) // prettier-ignore
+    expect(reports()[0]?.fingerprint).not.toBe(delay?.fingerprint) // of other hours
     await post(id, said({ eventType: 'Open', mail, open: {} }))
     expect(reports()).toEqual([])
     const full = { ...bounce, bounce: { ...bounce.bounce, bounceType: 'Transient', bounceSubType: 'MailboxFull', bouncedRecipients: [{ emailAddress: 'r@example.com' }] } } // prettier-ignore
@@ -196,6 +200,10 @@ describe('Amazon SES', () => {
     expect(reports()).toMatchObject([{ kind: 'delay', reply: { action: 'delayed' } }])
     await post(id, said(general({ emailAddress: 'r@example.com', status: '4.4.7', diagnosticCode: 'smtp; 421 4.4.2 later' }))) // prettier-ignore
     expect(reports()).toMatchObject([{ kind: 'bounce', reply: { action: 'failed' } }])
+  })
+
+  test('a topic in China is Amazon’s there', () => {
+    expect(topicHost('arn:aws-cn:sns:cn-north-1:123456789012:x')).toBe('sns.cn-north-1.amazonaws.com.cn')
   })
 
   test('a subscription to the configured topic is confirmed by itself, at Amazon alone', async () => {
@@ -264,8 +272,9 @@ describe('the requests to Amazon', () => {
   let server: Server
   let answer: { status: number; body: string } = { status: 200, body: 'pem' }
   let count = 0
+  let clock = 0
   const fetching = (trusting = true) =>
-    makeAwsFetch({ address: '127.0.0.1', port: (server.address() as AddressInfo).port, ...(trusting ? { ca: certificateFor(host).ca } : {}) }) // prettier-ignore
+    makeAwsFetch({ address: '127.0.0.1', port: (server.address() as AddressInfo).port, now: () => clock, ...(trusting ? { ca: certificateFor(host).ca } : {}) }) // prettier-ignore
 
   beforeAll(async () => {
     const { key, cert } = certificateFor(host)
@@ -298,6 +307,8 @@ describe('the requests to Amazon', () => {
     const aws = fetching()
     const many = await Promise.allSettled(Array.from({ length: 40 }, (_, at) => aws.confirm(`${url}?${at}`)))
     expect(many.filter(({ status }) => status === 'rejected').length).toBe(10)
+    clock += 60_000
+    await aws.confirm(url)
   })
 })
 
@@ -467,6 +478,8 @@ describe('SendGrid', () => {
     })
     expect(await post(id, body, signed(body))).toEqual({ received: 5 })
     expect(reports().map(({ kind }) => kind)).toEqual(['delivered', 'delay', 'bounce', 'complaint', 'bounce'])
+    const words = ['250 OK', '400 try again later', '550 5.1.1 user unknown', 'The recipient complained']
+    expect(reports().map(({ detail }) => detail)).toEqual([...words, 'SendGrid did not send: Bounced Address'])
     // What it dropped is on a list of its own.
     expect([2, 4].map((at) => verdict(reports()[at] as ProviderReport).suppress)).toEqual([true, false])
     // A batch of 768 KB holds this many, and comes once.
@@ -539,6 +552,8 @@ test('what could not be written down is not said to be received: the provider co
 })
 
 describe('feeds as operators see them', () => {
+  const rsaKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey.export({ type: 'spki', format: 'der' }).toString('base64') // prettier-ignore
+
   test('made, listed without their secrets, removed for good', async () => {
     const tools = { db: world.db, vault, publicUrl }
     const { secret, ...feed } = await made({ provider: 'generic' })
@@ -558,6 +573,7 @@ describe('feeds as operators see them', () => {
     [{ provider: 'mailgun' }, 'needs --key-file'],
     [{ provider: 'mailgun', key: 'short' }, 'no webhook signing key'],
     [{ provider: 'sendgrid', key: 'MFkw' }, 'no public key'],
+    [{ provider: 'sendgrid', key: rsaKey }, 'no public key'],
     [{ provider: 'generic', key: 'x' }, 'takes no key'],
   ])('%j is refused with the way out', async (wish, words) => {
     expect(await addFeed({ db: world.db, vault, publicUrl }, wish)).toContain(words)

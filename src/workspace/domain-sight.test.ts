@@ -26,6 +26,12 @@ describe('what is wrong is said in words', () => {
       /appends the domain by itself. Enter "_posthorn"/,
     ],
     [
+      'the domain twice, with another value',
+      'ownership',
+      (d) => set(`_posthorn.${d.name}.${d.name}`, { txt: ['posthorn-verify=old'] }),
+      /no such record yet/,
+    ],
+    [
       'a key that is cut off',
       'dkim',
       (d) => set(record(d, 'dkim')?.name as string, { txt: [(record(d, 'dkim')?.value ?? '').slice(0, 250)] }),
@@ -51,6 +57,16 @@ describe('what is wrong is said in words', () => {
       'return_path',
       (d) => set(bounces(d), { mx: [{ preference: 10, exchange: hostname }], txt: [] }),
       /no SPF record/,
+    ],
+    [
+      'an MX to somebody else beside ours',
+      'return_path',
+      (d) =>
+        set(bounces(d), {
+          mx: [hostname, 'elsewhere.example'].map((exchange) => ({ preference: 10, exchange })),
+          txt: ['v=spf1 a:node.test -all'],
+        }),
+      /must be the only mail host/,
     ],
     [
       'two SPF records',
@@ -100,6 +116,7 @@ describe('what is wrong is said in words', () => {
     const findings = checked.records.filter((each) => each.purpose === purpose).map(({ finding }) => finding ?? '')
     expect(findings.join('\n')).toMatch(words)
     expect(checked.status).toBe('pending')
+    expect(checked.returnPathHost).toBeUndefined()
   })
 
   test('a return path by MX and SPF is as good as a CNAME, and its loss costs nothing but itself', async () => {
@@ -129,6 +146,12 @@ describe('what is wrong is said in words', () => {
     })
     set(hostname, { a: ['192.0.2.1'], txt: ['v=spf1 a -all'] })
     expect(record(await check(domain), 'return_path')).not.toHaveProperty('finding')
+    // Of what nobody answers, nothing is said.
+    set(bounces(domain), { cname: hostname })
+    set(hostname, 'servfail')
+    const silent = record(await check(domain), 'return_path')
+    expect(silent?.status).toBe('verified')
+    expect(silent).not.toHaveProperty('finding')
   })
 
   test('a broken SPF record of the domain itself is mentioned, and hinders nothing', async () => {
