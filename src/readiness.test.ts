@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'vitest'
 import { watchReadiness } from './readiness.ts'
 import { openDatabase, type Db } from './store/database.ts'
 import { storeWorld } from './store/store.test-kit.ts'
+import { watched } from './store/watched.test-kit.ts'
 
 const world = await storeWorld()
 afterAll(() => world.close())
@@ -11,14 +12,7 @@ const well = () => Promise.resolve({ answers: true })
 
 test('a crowd that asks at once is one question, and whoever comes behind its answer asks anew', async () => {
   let asked = 0
-  const counting: Db = {
-    ...world.db,
-    rows: (statement, values) => {
-      asked++
-      return world.db.rows(statement, values)
-    },
-  }
-  const ready = watchReadiness(counting, well)
+  const ready = watchReadiness(watched(world.db, { asked: () => asked++ }), well)
   const crowd = () => Promise.all(Array.from({ length: 100 }, ready))
   const answers = await crowd()
   expect(asked).toBe(2)

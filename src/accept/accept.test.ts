@@ -471,11 +471,9 @@ test('mail to a return path is refused: it takes reports, and this would be mail
 describe('the outcome of the commit', () => {
   test('the server ends the session before the commit: a fault, and no row', async () => {
     const sender = await world.sender()
-    const holder = await world.session()
     const db = world.anotherNode()
     const answers = makeAccept(await toolsOn(db))
-    await holder.query('begin')
-    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    const holder = await world.holding('select from usage where workspace_id = $1 for update', [sender.workspaceId])
     const answer = answers(submission(sender)).then(codeOf, (error: unknown) => error)
     await terminate(await waitingFor(holder))
     expect(isDatabaseAway(await answer)).toBe(true)
@@ -486,10 +484,8 @@ describe('the outcome of the commit', () => {
 
   test('a lock holds it up for longer than the caller waits: a fault, and nothing is accepted when the lock is gone', async () => {
     const sender = await world.sender()
-    const holder = await world.session()
     const tools = await toolsOn(world.anotherNode())
-    await holder.query('begin')
-    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    const holder = await world.holding('select from usage where workspace_id = $1 for update', [sender.workspaceId])
     await expect(makeAccept(tools)(submission(sender)).then(codeOf)).rejects.toSatisfy(isDatabaseAway)
     await waitingFor(holder) // the statement is still under way
     await holder.query('rollback')

@@ -112,8 +112,7 @@ test('behind a restored database nothing is cancelled, for it may have been sent
 
 test('killed in the middle, it takes no changes, and the same command carries it on', async () => {
   const { workspaceId } = await wholeWorkspace(world, 'shop')
-  const session = await world.session()
-  await session.query('begin; lock table suppressions in access exclusive mode')
+  const session = await world.holding('lock table suppressions in access exclusive mode')
   const removing = spawn(command, ['workspace', 'remove', 'shop', '--yes'], { env, stdio: 'ignore', detached: true })
   await world.untilSomebodyWaits()
   process.kill(-(removing.pid as number), 'SIGKILL')

@@ -204,11 +204,11 @@ export async function deliverWorld(receiver: Receiver) {
         [id],
       )
     )[0]
-  /** A session that holds locks; what it still holds after the test is let go. */
-  async function holderOf(): Promise<Client> {
-    const session = await world.session()
-    holders.push(session)
-    return session
+  /** What it still holds after the test is let go. */
+  async function holding(text: string, values?: unknown[]): Promise<Client> {
+    const holder = await world.holding(text, values)
+    holders.push(holder)
+    return holder
   }
 
   /** Past the dot, by the receiver's own book. */
@@ -302,7 +302,7 @@ export async function deliverWorld(receiver: Receiver) {
     types,
     facts,
     queueRow,
-    holderOf,
+    holding,
     receipts,
     waitsFor,
     endWhoWaitsFor,

@@ -10,11 +10,11 @@ import { limits, parseRoute } from '../config.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import type { MessageId } from '../domain/message.ts'
 import { stageBlob } from '../store/blobs.ts'
-import type { Db } from '../store/database.ts'
 import { setDestinationLimits } from '../store/destinations.ts'
 import { liftFence, readStops } from '../store/fence.ts'
 import { makeRecorder } from '../store/outbound.ts'
 import type { Sender } from '../store/store.test-kit.ts'
+import { watched } from '../store/watched.test-kit.ts'
 import type { DeliverTools } from './deliver.ts'
 import { calm, deliverWorld, leaseMs, ownRelay, relay, vault } from './deliver.test-kit.ts'
 import { memoryJournal, openGate } from './fence.test-kit.ts'
@@ -43,7 +43,7 @@ const {
   types,
   facts,
   queueRow,
-  holderOf,
+  holding,
   receipts,
   waitsFor,
   endWhoWaitsFor,
@@ -545,19 +545,17 @@ describe('turns', () => {
     const sender = await senderOf()
     await submit(sender, 'ok')
     const looks: { began: number; ended: number; found: number }[] = []
-    const db = pool(1)
-    const slow: Db = {
-      ...db,
-      rows: async (statement, values) => {
-        const began = performance.now()
-        const rows = await db.rows<object>(statement, values)
-        if (statement.name === 'claim') {
-          await setTimeout(20)
-          looks.push({ began, ended: performance.now(), found: rows.length - 1 }) // the last row says where the walk ended
-        }
-        return rows as never
+    let began = 0
+    const slow = watched(pool(1), {
+      asked: (name) => {
+        if (name === 'claim') began = performance.now()
       },
-    }
+      answered: async (name, rows) => {
+        if (name !== 'claim') return
+        await setTimeout(20)
+        looks.push({ began, ended: performance.now(), found: rows.length - 1 }) // the last row says where the walk ended
+      },
+    })
     await started({ db: slow })
     await eventually(
       () => looks.findIndex(({ found }) => found === 1),
@@ -574,15 +572,8 @@ describe('turns', () => {
       `update outbound set status = 'sending', lease_until = app_now() + interval '1 hour', due_at = app_now() - interval '1 hour'`,
     )
     const since: unknown[] = []
-    const db = pool(1)
-    const watched: Db = {
-      ...db,
-      rows: (statement, values) => {
-        if (statement.name === 'claim') since.push(values?.[10])
-        return db.rows(statement, values)
-      },
-    }
-    await started({ db: watched })
+    const asked = (name: string, values: readonly unknown[]) => name === 'claim' && since.push(values[10])
+    await started({ db: watched(pool(1), { asked }) })
     await eventually(
       () => since,
       (seen) => seen.at(-1) instanceof Date,
@@ -599,15 +590,8 @@ describe('turns', () => {
       `update outbound set status = 'retrying', due_at = app_now() + interval '1 hour', destination = message_id::text`,
     )
     const claims: number[] = []
-    const db = pool(1)
-    const counted: Db = {
-      ...db,
-      rows: (statement, values) => {
-        if (statement.name === 'claim') claims.push(performance.now())
-        return db.rows(statement, values)
-      },
-    }
-    await started({ timeScale: 1, db: counted, onDue: () => ({ stop: () => Promise.resolve() }) })
+    const db = watched(pool(1), { asked: (name) => name === 'claim' && claims.push(performance.now()) })
+    await started({ timeScale: 1, db, onDue: () => ({ stop: () => Promise.resolve() }) })
     await eventually(
       () => claims.length,
       (seen) => seen >= 4,
@@ -672,9 +656,7 @@ describe('a stop', () => {
       [id],
     )
     const service = await started()
-    const holder = await holderOf()
-    await holder.query('begin')
-    await holder.query('lock table attachments in access exclusive mode')
+    const holder = await holding('lock table attachments in access exclusive mode')
     await waitsFor(holder)
     await world.db.run(`update outbound set due_at = app_now() - interval '2 seconds' where message_id = $1`, [id])
     const stopping = service.stop()
@@ -687,18 +669,13 @@ describe('a stop', () => {
 
 test('a backlog does not wait for the time that it came from when the clock of the database is set back', async () => {
   const looked = Promise.withResolvers<void>()
-  const db = pool(2)
-  const rows: Db['rows'] = async (statement, values) => {
-    const answer = await db.rows<never>(statement, values)
-    if (statement.name === 'database-now') looked.resolve()
-    return answer
-  }
+  const db = watched(pool(2), { answered: (name) => name === 'database-now' && looked.resolve() })
   const gate = openGate()
   gate.open(false)
   try {
     await world.setClock(new Date(Date.now() + 3600_000).toISOString())
     const id = await one(await senderOf(), 'ok')
-    await started({ db: { ...db, rows }, gate, leaseMs })
+    await started({ db, gate, leaseMs })
     await looked.promise
     await world.setClock()
     gate.open(true)
@@ -738,14 +715,12 @@ test('what a relay that was away for a moment has put off goes when it is there 
 
 describe('trouble with the database', () => {
   test('an arm whose end is not known: the dot is renounced, the claim disarmed, and the next try is the only transmission', async () => {
-    const holder = await holderOf()
     const held: Socket[] = []
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer) })
     await arrived(held, 1)
-    await holder.query('begin')
-    await holder.query('select from outbound where message_id = $1 for update', [id])
+    const holder = await holding('select from outbound where message_id = $1 for update', [id])
     held[0]?.write('250 ok\r\n')
     await endWhoWaitsFor(holder)
     await eventually(faults, (seen) => seen.includes('arm'))
@@ -767,21 +742,14 @@ describe('trouble with the database', () => {
   test.each(['arm', 'content'])(
     'an outage at the %s of a message costs it a moment, and neither a try nor the pause behind one',
     async (what) => {
-      const holder = await holderOf()
       const held: Socket[] = []
       const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
       const id = await withFile(await senderOf(), 100_000)
-      if (what === 'content') {
-        await holder.query('begin')
-        await holder.query('lock table blobs in access exclusive mode')
-      }
+      const first = what === 'content' ? await holding('lock table blobs in access exclusive mode') : undefined
       await started({ route: relay(peer), timeScale: 1 })
-      if (what === 'arm') {
-        await arrived(held, 1)
-        await holder.query('begin')
-        await holder.query('select from outbound where message_id = $1 for update', [id])
-        held[0]?.write('250 ok\r\n')
-      }
+      if (what === 'arm') await arrived(held, 1)
+      const holder = first ?? (await holding('select from outbound where message_id = $1 for update', [id]))
+      if (what === 'arm') held[0]?.write('250 ok\r\n')
       await endWhoWaitsFor(holder)
       await eventually(faults, (seen) => seen.includes(what === 'arm' ? 'arm' : 'attempt'))
       await holder.query('rollback')
@@ -800,14 +768,12 @@ describe('trouble with the database', () => {
   )
 
   test('a finish whose end is not known is repeated until it is', async () => {
-    const holder = await holderOf()
     const held: Socket[] = []
     const peer = await peerOf({ dot: (socket) => void held.push(socket) })
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer) })
     await arrived(held, 1)
-    await holder.query('begin')
-    await holder.query('select from outbound where message_id = $1 for update', [id])
+    const holder = await holding('select from outbound where message_id = $1 for update', [id])
     held[0]?.write('250 2.0.0 ok\r\n')
     await endWhoWaitsFor(holder)
     await eventually(faults, (seen) => seen.includes('finish'))
@@ -867,10 +833,9 @@ describe('trouble with the database', () => {
 
   test('a machine out of files while a message is composed, or its host is called, uses none of its tries', async () => {
     const outOfFiles = () => Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }))
-    const [db, transmitter] = [pool(2), toReceiver()]
+    const transmitter = toReceiver()
     let left = 1
-    const rows: Db['rows'] = (statement, values) =>
-      statement.name === 'read-blob' && left-- > 0 ? outOfFiles() : db.rows<never>(statement, values)
+    const db = watched(pool(2), { asked: (name) => name === 'read-blob' && left-- > 0 && outOfFiles() })
     let calls = 0
     const transmit: DeliverTools['transmitter']['transmit'] = (job) =>
       calls++ === 0 ? outOfFiles() : transmitter.transmit(job)
@@ -878,7 +843,7 @@ describe('trouble with the database', () => {
     await stageBlob(world.db, blob, Buffer.from('Hello'))
     const id = await one(await senderOf(), 'ok', { body: undefined, body_blob: blob })
     await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
-    await started({ db: { ...db, rows }, transmitter: { ...transmitter, transmit } })
+    await started({ db, transmitter: { ...transmitter, transmit } })
     for (let lack = 1; lack <= 2; lack++) {
       await becomes(id, 'retrying')
       expect(await queueRow(id)).toMatchObject({ attempts: 5 })
@@ -894,14 +859,12 @@ describe('trouble with the database', () => {
   })
 
   test('while a message is composed is no fault of the message, however often it was tried', async () => {
-    const holder = await holderOf()
     const sender = await senderOf()
-    await holder.query('begin')
     const blob = world.nextId()
     await stageBlob(world.db, blob, Buffer.from('Hello'))
     const id = await one(sender, 'ok', { body: undefined, body_blob: blob })
     await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
-    await holder.query('lock table blobs in access exclusive mode')
+    const holder = await holding('lock table blobs in access exclusive mode')
     await started()
     await endWhoWaitsFor(holder)
     await eventually(faults, (seen) => seen.includes('attempt'))
@@ -917,9 +880,7 @@ describe('a stop of delivery everywhere', () => {
     gate.open(false)
     const sender = await senderOf()
     const ids = await Promise.all(Array.from({ length: 8 }, () => withFile(sender, 100_000)))
-    const holder = await holderOf()
-    await holder.query('begin')
-    await holder.query('lock table blobs in access exclusive mode')
+    const holder = await holding('lock table blobs in access exclusive mode')
     await started({ db: pool(4), gate })
     gate.open(true)
     await waitsFor(holder)
@@ -937,9 +898,7 @@ describe('a stop of delivery everywhere', () => {
   test('uses no try of a message whose content cannot be read any more', async () => {
     const gate = openGate()
     const id = await withFile(await senderOf(), 100_000)
-    const holder = await holderOf()
-    await holder.query('begin')
-    await holder.query('lock table blobs in access exclusive mode')
+    const holder = await holding('lock table blobs in access exclusive mode')
     await started({ db: pool(4), gate })
     await waitsFor(holder)
     gate.open(false)
@@ -978,9 +937,7 @@ describe('a stop of delivery everywhere', () => {
     const id = await one(await senderOf(), 'ok')
     const gate = openGate()
     gate.open(false)
-    const holder = await holderOf()
-    await holder.query('begin')
-    await holder.query('lock table attachments in access exclusive mode')
+    const holder = await holding('lock table attachments in access exclusive mode')
     await started({ route: relay(peer), gate })
     gate.open(true)
     await waitsFor(holder)
@@ -1046,15 +1003,13 @@ describe('a stop of delivery everywhere', () => {
 })
 
 test('a reply that the database does not hear within a second goes to the journal, and leaves it when it is heard', async () => {
-  const holder = await holderOf()
   const journal = memoryJournal()
   const held: Socket[] = []
   const peer = await peerOf({ dot: (socket) => void held.push(socket) })
   const id = await one(await senderOf(), 'ok')
   await started({ route: relay(peer), journal })
   await arrived(held, 1)
-  await holder.query('begin')
-  await holder.query('select from outbound where message_id = $1 for update', [id])
+  const holder = await holding('select from outbound where message_id = $1 for update', [id])
   held[0]?.write('250 2.0.0 ok\r\n')
   await arrived(journal.kept, 1)
   expect([journal.kept[0]?.id, journal.kept[0]?.status, journal.settled]).toEqual([id, 'sent', []])
@@ -1067,7 +1022,6 @@ test('a reply that the database does not hear within a second goes to the journa
 })
 
 test('what the journal could not take is offered to it again; what is no reply to a dot never is', async () => {
-  const holder = await holderOf()
   const journal = memoryJournal()
   const offered: string[] = []
   const keep: typeof journal.keep = (ending) =>
@@ -1078,8 +1032,7 @@ test('what the journal could not take is offered to it again; what is no reply t
   for (const local of ['ok', 'lost']) await one(sender, local)
   await started({ route: relay(peer), journal: { ...journal, keep } })
   await arrived(held, 2)
-  await holder.query('begin')
-  await holder.query('select from outbound for update')
+  const holder = await holding('select from outbound for update')
   held[0]?.destroy()
   held[1]?.write('250 2.0.0 ok\r\n')
   await arrived(journal.kept, 1)
@@ -1094,15 +1047,13 @@ test('what the journal could not take is offered to it again; what is no reply t
 // A node that lives through a restore holds the reply, asks again, and hears that the claim is not its own: the reply was dropped there, and
 // `recover --resume` sent the message a second time.
 test('a reply to a message that the database has forgotten is never dropped: everybody stops, and whatever the operator decides, there is one copy', async () => {
-  const holder = await holderOf()
   const held: Socket[] = []
   const peer = await peerOf({ dot: (socket) => void held.push(socket) })
   const id = await one(await senderOf(), 'ok')
   await started({ route: relay(peer) })
   await arrived(held, 1)
-  await holder.query('begin')
   // As a backup brings it back that is older than the claim.
-  await holder.query(
+  const holder = await holding(
     `update outbound set status = 'queued', epoch = 0, token = null, lease_until = null, lease_owner = null, armed_epoch = null,
             evidence = 'not_written', due_at = app_now() + interval '1 hour' where message_id = $1`,
     [id],

@@ -1,7 +1,8 @@
 // What a heartbeat takes for lost, on real PostgreSQL: a claim that somebody else has, and none that was only locked.
 import { afterAll, expect, test } from 'vitest'
 import { storeWorld } from '../store/store.test-kit.ts'
-import { openDatabase, type Db } from '../store/database.ts'
+import { watched } from '../store/watched.test-kit.ts'
+import { openDatabase } from '../store/database.ts'
 import { claimName, type Claimed } from '../store/outbound.ts'
 import { flightOf, type InFlight } from './flight.ts'
 import { makeHeartbeat } from './heartbeat.ts'
@@ -18,20 +19,10 @@ test('a claim that was locked for a moment is still ours, and one that somebody 
   const [locked, taken, free] = [...flights.values()]
   const asked: (readonly string[])[] = []
   const waited: string[] = []
-  const leaseDb: Db = {
-    ...world.db,
-    rows: (statement, values) => {
-      if (statement.name === 'heartbeat') asked.push(values?.[0] as string[])
-      return world.db.rows(statement, values)
-    },
-  }
-  const db: Db = {
-    ...world.db,
-    rows: (statement, values) => {
-      waited.push(statement.name)
-      return world.db.rows(statement, values)
-    },
-  }
+  const leaseDb = watched(world.db, {
+    asked: (name, values) => name === 'heartbeat' && asked.push(values[0] as string[]),
+  })
+  const db = watched(world.db, { asked: (name) => waited.push(name) })
   const faults: unknown[] = []
   const outages = { missed: () => undefined, beat: () => undefined }
   const { beat } = makeHeartbeat({ db, leaseDb, leaseMs }, flights, outages, (error) => faults.push(error))

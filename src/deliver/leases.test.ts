@@ -65,7 +65,7 @@ describe.concurrent('the lease', () => {
       becomes,
       arrived,
       types,
-      holderOf,
+      holding,
     } = at
     const held: Socket[] = []
     let answers = true
@@ -84,9 +84,7 @@ describe.concurrent('the lease', () => {
     answers = false
     const large = await Promise.all(Array.from({ length: 8 }, () => withFile(sender, 100_000)))
     const id = await one(sender, 'ok')
-    const holder = await holderOf()
-    await holder.query('begin')
-    await holder.query('lock table blobs in access exclusive mode')
+    const holder = await holding('lock table blobs in access exclusive mode')
     gate.open(true)
     await arrived(held, 1)
     // While the disk hangs its lease is carried on, past where the first one would have ended.
@@ -285,12 +283,10 @@ describe.concurrent('trouble with the database', () => {
   })
 
   test('after an outage the reaper waits for those who hold replies', async ({ at }) => {
-    const { world, faults, started, senderOf, eventually, holderOf, endWhoWaitsFor, waitsItsLease } = at
-    const holder = await holderOf()
+    const { world, faults, started, senderOf, eventually, holding, endWhoWaitsFor, waitsItsLease } = at
     const sender = await senderOf()
     await started({ ...calm })
-    await holder.query('begin')
-    await holder.query('lock table outbound in access exclusive mode')
+    const holder = await holding('lock table outbound in access exclusive mode')
     await endWhoWaitsFor(holder)
     await eventually(faults, (seen) => seen.some((what) => what === 'claim' || what === 'reap'))
     await holder.query('rollback')
@@ -301,13 +297,11 @@ describe.concurrent('trouble with the database', () => {
   test('a loop whose statement fails each time holds up no reaper for ever, while heartbeats go through', async ({
     at,
   }) => {
-    const { world, connection, faults, started, senderOf, one, becomes, holderOf } = at
-    const holder = await holderOf()
+    const { world, connection, faults, started, senderOf, one, becomes, holding } = at
     const sender = await senderOf()
     await one(sender, 'ok')
     const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await holder.query('begin')
-    await holder.query('lock table mailboxes in access exclusive mode') // a claim looks there
+    await holding('lock table mailboxes in access exclusive mode') // a claim looks there
     const db = openDatabase(connection, { name: 'deliver', connectionsMax: 2, answerMs: leaseMs / 8 })
     at.endAfter(() => db.close())
     await started({ leaseMs, db })
@@ -318,14 +312,12 @@ describe.concurrent('trouble with the database', () => {
   test('while nobody gets at the queue, a node that holds nothing has no reap on its way, which could be before the heartbeats that wait there', async ({
     at,
   }) => {
-    const { world, connection, pool, started, senderOf, eventually, holderOf, waitsItsLease } = at
-    const holder = await holderOf()
+    const { world, connection, pool, started, senderOf, eventually, holding, waitsItsLease } = at
     const sender = await senderOf()
     const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
     const db = openDatabase(connection, { name: 'deliver', connectionsMax: 2, answerMs: leaseMs / 2 })
     at.endAfter(() => db.close())
-    await holder.query('begin')
-    await holder.query('lock table outbound in access exclusive mode')
+    const holder = await holding('lock table outbound in access exclusive mode')
     await started({ leaseMs, db, leaseDb: pool(1) })
     // The first reap, which takes nothing that is armed, has its own end.
     await setTimeout(leaseMs)
@@ -497,11 +489,10 @@ describe.concurrent('trouble with the database', () => {
       arrived,
       types,
       queueRow,
-      holderOf,
+      holding,
       watchedReaper,
       isOver,
     } = at
-    const holder = await holderOf()
     const held: Socket[] = []
     const peer = await peerOf({ dot: (socket) => void held.push(socket) })
     const sender = await senderOf()
@@ -510,8 +501,7 @@ describe.concurrent('trouble with the database', () => {
     const ids = [await one(sender, 'ok'), await one(sender, 'ok')].toSorted()
     await arrived(held, 2)
     await started({ ...calm, leaseMs: longLeaseMs, db: beside.db, route: relay(peer) }) // the node beside it
-    await holder.query('begin')
-    await holder.query('select from outbound where message_id = $1 for update', [ids[0]])
+    const holder = await holding('select from outbound where message_id = $1 for update', [ids[0]])
     const leases = await Promise.all(ids.map(queueRow))
     for (const row of leases) await isOver(row?.['lease_until'])
     await Promise.all([here.believes(), beside.believes()])

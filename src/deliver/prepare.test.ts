@@ -349,9 +349,7 @@ describe('what cannot be prepared', () => {
     const [small, withFile] = [await accepted('Hello'), await accepted('Hello', [Buffer.from('a file')])]
     const preparer = makePreparer(world.db, vault)
     await preparer.prepare(small) // from now on the keys are known
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query('lock table attachments in access exclusive mode')
+    const holder = await world.holding('lock table attachments in access exclusive mode')
     let fetched = 0
     const fetching = Array.from({ length: limits.preparingAtOnceMax }, () =>
       preparer.prepare(withFile).finally(() => fetched++),

@@ -142,9 +142,7 @@ describe('a report of a feed', () => {
     for (const name of ['R-held', 'R-free'])
       await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(byId(name))])
     const [held, free] = [await relayed('installation', 'R-held'), await relayed('installation', 'R-free')]
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query('select from messages where id = $1 for update', [held])
+    const holder = await world.holding('select from messages where id = $1 for update', [held])
     await feedback.matchLate()
     expect([await types(held), await types(free)].map((all) => all.includes('message.hard_bounced'))).toEqual([
       false,

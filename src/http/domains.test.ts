@@ -101,9 +101,7 @@ test('domains and mailboxes of a workspace are bounded, as its keys are', async 
 test('those who come together do not all find room for the last domain, or the last mailbox', async () => {
   const developer = await withRoomFor(1)
   // None is committed before the others have come.
-  const holder = await office.world.session()
-  await holder.query('begin')
-  await holder.query('lock table audit_log in share mode')
+  const holder = await office.world.holding('lock table audit_log in share mode')
   const four = [1, 2, 3, 4]
   const asked = [
     ...four.map((n) => developer.ask('POST', '/domains', { body: { name: `more${n}.example` } })),

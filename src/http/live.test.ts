@@ -103,9 +103,7 @@ test('streams of one workspace leave room for those of others, however many keys
 test('who has gone before the key was looked up leaves nothing behind', async () => {
   const authorization = `Bearer ${await office.key(shop.workspaceId, 'mail.read')}`
   const { server } = office.app
-  const slow = await office.world.session()
-  await slow.query('begin')
-  await slow.query('lock table api_keys')
+  const slow = await office.world.holding('lock table api_keys')
   for (let n = 0; n < limits.liveConnectionsPerUserMax; n++) {
     const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
     const asked = new Promise<IncomingMessage>((resolve) => server.once('request', resolve))

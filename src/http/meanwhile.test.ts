@@ -74,9 +74,7 @@ test('an invitation that is sent again while it is accepted does not stay behind
   const email = 'twice@people.example'
   expect((await invite(owner, email)).statusCode).toBe(201)
   const token = tokenOf(await office.mail(many + 1))
-  const holding = await office.world.session()
-  await holding.query('begin')
-  await holding.query(`select id from invitations where email = $1 for update`, [email])
+  const holding = await office.world.holding(`select id from invitations where email = $1 for update`, [email])
   const person = office.browser()
   const accepted = person.ask('POST', '/invitations/accept', { body: { token, password: 'a long word of hers' } })
   await waiting(1)

@@ -145,9 +145,7 @@ describe('at the same time as its domain is removed', () => {
   const add = () => owner.ask('POST', '/mailboxes', { body: { address: address.replace('post', 'late') } })
   /** Somebody else's transaction, which has done this and is not over. */
   const open = async (text: string, values: readonly unknown[]) => {
-    const session = await office.world.session()
-    await session.query('begin')
-    await session.query(text, [...values])
+    const session = await office.world.holding(text, [...values])
     return session
   }
   /** Until so many sessions wait for a lock. */

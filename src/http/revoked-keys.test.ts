@@ -93,9 +93,7 @@ test.each([
 
 test('a key is revoked at once, however long it takes to find what it has made', async () => {
   const { id } = await makes(boss, '/keys')
-  const holding = await office.world.session()
-  await holding.query('begin')
-  await holding.query('lock table smtp_credentials in access exclusive mode')
+  const holding = await office.world.holding('lock table smtp_credentials in access exclusive mode')
   const revoked = revoke(id)
   const isRevoked = 'select revoked_at is not null from api_keys where id = $1'
   while (!(await office.world.value<boolean>(isRevoked, [id]))) continue
@@ -105,9 +103,7 @@ test('a key is revoked at once, however long it takes to find what it has made',
 
 test('what a key is making at the moment when it is revoked is named, too', async () => {
   const { id, key } = await makes(boss, '/keys')
-  const holding = await office.world.session()
-  await holding.query('begin')
-  await holding.query('lock table smtp_credentials in share mode')
+  const holding = await office.world.holding('lock table smtp_credentials in share mode')
   const making = makes(key, '/smtp-credentials')
   await office.world.untilSomebodyWaits()
   const revoked = revoke(id)

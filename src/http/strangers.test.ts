@@ -120,9 +120,7 @@ test('asking for new passwords, which is answered at once, is bounded while it i
     return answer.statusCode
   }
   // Who has an account is asked of the database, which does not answer meanwhile.
-  const slow = await office.world.session()
-  await slow.query('begin')
-  await slow.query('lock table users')
+  const slow = await office.world.holding('lock table users')
   const most = limits.passwordResetsOfAskerMax
   const ofOne = await Promise.all(Array.from({ length: most + 5 }, () => statusTo('192.0.2.66')))
   expect(ofOne).toEqual([...Array<number>(most).fill(202), ...Array<number>(5).fill(503)])

@@ -185,9 +185,7 @@ test('mail is delivered past a message that somebody holds, and that one when it
   )
   const submit = await submitter()
   const [held, free] = [await submit(), await submit()]
-  const holder = await world.session()
-  await holder.query('begin')
-  await holder.query('select from messages where id = $1 for update', [held])
+  const holder = await world.holding('select from messages where id = $1 for update', [held])
   const running = await started()
   try {
     await until(async () => (await statusOf(free)) === 'sent')

@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import { housekeeper } from './housekeeper.ts'
 import type { Db } from '../store/database.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
+import { watched } from '../store/watched.test-kit.ts'
 
 const world = await storeWorld()
 afterAll(() => world.close())
@@ -12,20 +13,12 @@ const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7, auditDays: 
 
 test('a stop does not wait for the reader of a table that housekeeping wants', async () => {
   await world.setClock(new Date(Date.now() + 40 * 86_400_000).toISOString()) // there are partitions to make and to drop
-  const reader = await world.session()
-  await reader.query('begin')
-  await reader.query('select count(*) from contents')
+  const reader = await world.holding('select count(*) from contents')
 
   const asked = Promise.withResolvers<void>()
   const faults: string[] = []
-  const seen: Db = {
-    ...world.db,
-    rows: async (statement, values) => {
-      const rows = await world.db.rows<never>(statement, values)
-      asked.resolve() // the first statement has met the reader, and been told to come again
-      return rows
-    },
-  }
+  // The first statement has met the reader, and been told to come again.
+  const seen = watched(world.db, { answered: () => asked.resolve() })
   const service = housekeeper(seen, retention, { ...silentLog, fault: (what) => void faults.push(what) })
   await service.start()
   await asked.promise
@@ -47,17 +40,13 @@ test('nor for all that there is to delete: it goes on in the next round', async 
   )
   const deleting = Promise.withResolvers<void>()
   const stopped = Promise.withResolvers<void>()
-  const seen: Db = {
-    ...world.db,
-    rows: async (statement, values) => {
-      const rows = await world.db.rows<never>(statement, values)
-      if (statement.name === 'prune-audit') {
-        deleting.resolve()
-        await stopped.promise
-      }
-      return rows
+  const seen = watched(world.db, {
+    answered: async (name) => {
+      if (name !== 'prune-audit') return
+      deleting.resolve()
+      await stopped.promise
     },
-  }
+  })
   const faults: string[] = []
   const service = housekeeper(seen, retention, { ...silentLog, fault: (what) => void faults.push(what) })
   await service.start()

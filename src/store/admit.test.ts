@@ -6,10 +6,11 @@ import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter, surelyNotAdmitted, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
 import { readBlob, stageBlob, sweepStagedBlobs } from './blobs.ts'
-import { isDatabaseAway, openDatabase, type Db } from './database.ts'
+import { isDatabaseAway, openDatabase } from './database.ts'
 import { readWindows } from './usage.ts'
 import type { Armable } from './outbound.ts'
 import { storeWorld, type Limits, type Sender } from './store.test-kit.ts'
+import { watched } from './watched.test-kit.ts'
 
 const world = await storeWorld()
 const here = makeAdmitter(world.db)
@@ -62,14 +63,9 @@ describe('an admission', () => {
   test('of a small workspace does not wait behind all that a busy one hands in at once, to a hundred recipients a mail', async () => {
     const [busy, small] = [await world.sender(), await world.sender()]
     const rowsOf: number[] = []
-    const counting: Db = {
-      ...world.db,
-      rows: (statement, values) => {
-        rowsOf.push((JSON.parse(values?.[0] as string) as unknown[]).length)
-        return world.db.rows(statement, values)
-      },
-    }
-    const admitter = makeAdmitter(counting)
+    const asked = (_: string, values: readonly unknown[]) =>
+      rowsOf.push((JSON.parse(values[0] as string) as unknown[]).length)
+    const admitter = makeAdmitter(watched(world.db, { asked }))
     const mail = () => Array.from({ length: 100 }, () => world.submission(busy))
     const groups = Array.from({ length: 60 }, () => admitter.admitGroup(mail(), performance.now() + 60_000))
     const alone = await admitter.admit(world.submission(small))
@@ -90,9 +86,7 @@ describe('an admission', () => {
     })
     const admitter = makeAdmitter(db)
     const [held, free] = [await world.sender(), await world.sender()]
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query('update usage set day_count = 0 where workspace_id = $1', [held.workspaceId])
+    const holder = await world.holding('update usage set day_count = 0 where workspace_id = $1', [held.workspaceId])
     const heldBack = admitter.admit(world.submission(held))
     heldBack.catch(() => undefined)
     expect(admittedOf(await admitMany(free, 3, [admitter]))).toBe(3)
@@ -129,9 +123,7 @@ describe('an admission', () => {
       admitter.admit(
         world.submission(busy, { endpoint: 'send_again', idem: `${failed.id}+900`, hash: failed.id, keep_ms: null }),
       )
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query('select from messages where id = $1 for update', [failed.id])
+    const holder = await world.holding('select from messages where id = $1 for update', [failed.id])
     const heldBack = again().catch((error: unknown) => error)
     expect(admittedOf(await admitMany(free, 3, [admitter]))).toBe(3)
     const error = await heldBack
@@ -148,12 +140,10 @@ describe('an admission', () => {
 
   test('that its caller has stopped waiting for is not tried again when a lock has ended its statement', async () => {
     const sender = await world.sender()
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    const holder = await world.holding('select from usage where workspace_id = $1 for update', [sender.workspaceId])
     const db = openDatabase(world.connection, { name: 'test', connectionsMax: 1, answerMs: limits.admissionMs + 100 })
     let statements = 0
-    const counting: Db = { ...db, rows: (...asked) => ((statements += 1), db.rows(...asked)) }
+    const counting = watched(db, { asked: () => statements++ })
     const answers = await Promise.allSettled(admissions(sender, 4, [makeAdmitter(counting)]))
     expect(answers).toEqual(
       Array(4).fill(expect.objectContaining({ reason: expect.objectContaining({ name: 'AdmissionTooLate' }) })),
@@ -167,9 +157,7 @@ describe('an admission', () => {
 
   test('that a lock has held up until its caller had gone is not admitted, but its neighbour in the batch, whose caller waits', async () => {
     const sender = await world.sender()
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    const holder = await world.holding('select from usage where workspace_id = $1 for update', [sender.workspaceId])
     const admitter = makeAdmitter(world.anotherNode())
     const admit = (ms: number) => admitter.admitGroup([world.submission(sender)], performance.now() + ms)
     const answers = Promise.allSettled([admit(limits.admissionKeepMs + 100), admit(60_000)])
@@ -610,26 +598,15 @@ describe('attachments', () => {
     await stageBlob(world.db, id, bytes)
     let most = 0
     let answers = 0
-    const slowly = (meanwhile: () => Promise<unknown>): Db => ({
-      ...world.db,
-      rows: async (statement, values) => {
-        const rows = await world.db.rows<never>(statement, values)
+    const counted = watched(world.db, {
+      answered: (_, rows) => {
         most = Math.max(most, rows.length)
-        if (++answers === 1) await meanwhile()
-        return rows
+        answers++
       },
     })
-    expect(
-      (
-        await readBlob(
-          slowly(() => Promise.resolve()),
-          id,
-        )
-      )?.equals(bytes),
-    ).toBe(true)
+    expect((await readBlob(counted, id))?.equals(bytes)).toBe(true)
     expect([most, answers]).toEqual([4, 3])
-    answers = 0
-    const gone = slowly(() => world.db.run('delete from blobs where id = $1', [id]))
+    const gone = watched(world.db, { answered: () => world.db.run('delete from blobs where id = $1', [id]) })
     expect(await readBlob(gone, id)).toBeUndefined()
   })
 

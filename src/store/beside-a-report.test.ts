@@ -44,9 +44,7 @@ async function besideReports<T>(
   work: () => Promise<T>,
   { rank = 1, waits = true, met }: { rank?: number; waits?: boolean; met?: Promise<unknown> } = {},
 ): Promise<T> {
-  const other = await world.session()
-  await other.query('begin')
-  await other.query(
+  const other = await world.holding(
     'update messages set sequence = sequence + 1, delivery_rank = greatest(delivery_rank, $2) where id = any ($1)',
     [claims.map(({ id }) => id), rank],
   )

@@ -94,9 +94,7 @@ describe('turns', () => {
     await submit(sender, 'later.example', 3)
     await submit(sender, 'held.example', 3)
     await world.db.run(`update outbound set due_at = due_at + interval '1 hour' where destination = 'later.example'`)
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query(`select from outbound where destination = 'held.example' for update`)
+    const holder = await world.holding(`select from outbound where destination = 'held.example' for update`)
     await holder.query(
       `select from outbound where destination = 'old.example' order by due_at, message_id limit 5 for update`,
     )

@@ -13,10 +13,11 @@ import { freshDatabase, urlOf } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import { serverOf } from './connection.ts'
-import { isDatabaseAway, mayBlameRows, openDatabase, over, sql, surelyAborted, type Ask, type Db } from './database.ts'
+import { isDatabaseAway, mayBlameRows, openDatabase, over, sql, surelyAborted, type Ask } from './database.ts'
 import { listen } from './listen.ts'
 import { makeRecorder } from './outbound.ts'
 import { storeWorld } from './store.test-kit.ts'
+import { watched } from './watched.test-kit.ts'
 
 test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, its staged content, or what a restore has put back', async () => {
   const fresh = await freshDatabase()
@@ -215,7 +216,7 @@ test('rows that wait for a database which lets nobody in are refused together: e
   const name = await world.value<string>('select current_database()')
   let asked = 0
   const real = openDatabase(world.connection, { name: 'test shut out', connectionsMax: 1, answerMs: 5_000 })
-  const db: Db = { ...real, rows: (...given) => (asked++, real.rows(...given)) }
+  const db = watched(real, { asked: () => asked++ })
   const recorder = makeRecorder(db, db, await world.node())
   const doorkeeper = new Client({ ...serverOf(world.connection), database: 'postgres' })
   await doorkeeper.connect()

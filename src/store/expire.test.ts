@@ -4,9 +4,9 @@ import type { MessageId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue } from './claim.ts'
-import type { Db } from './database.ts'
 import { expireSome } from './expire.ts'
 import { storeWorld, wholeClaim } from './store.test-kit.ts'
+import { watched } from './watched.test-kit.ts'
 
 const world = await storeWorld()
 beforeEach(() => world.db.run('truncate outbound'))
@@ -50,9 +50,7 @@ test('what somebody has taken is his, and nobody is waited for who holds a row',
   await claimDue(world.db, { ...wholeClaim, rooms: { 'held.example': 0 } })
   await age(taken)
   await age(held)
-  const holder = await world.session()
-  await holder.query('begin')
-  await holder.query('select from outbound where message_id = $1 for update', [held])
+  const holder = await world.holding('select from outbound where message_id = $1 for update', [held])
   expect(await walk()).toEqual([])
   await holder.query('rollback')
   expect(await walk()).toEqual([held])
@@ -71,12 +69,8 @@ test('while delivery is stopped nothing is judged: perhaps it was sent before th
 test('nor where that comes between the look and the end', async () => {
   const id = await submit()
   await age(id)
-  const rows: Db['rows'] = async (statement, values) => {
-    const found = await world.db.rows<never>(statement, values)
-    await world.db.run(`insert into delivery_stops (kind, reason) values ('drain', 'operator') on conflict do nothing`)
-    return found
-  }
-  expect((await expireSome({ ...world.db, rows }, 0)).expired).toEqual([])
+  const drain = `insert into delivery_stops (kind, reason) values ('drain', 'operator') on conflict do nothing`
+  expect((await expireSome(watched(world.db, { answered: () => world.db.run(drain) }), 0)).expired).toEqual([])
   expect(await standing(id)).toBe('queued message.queued')
   await world.db.run('delete from delivery_stops')
 })

@@ -36,9 +36,10 @@ const claimed = (as: ClaimedAs, many = 3): Promise<Armable[]> =>
 
 /** Somebody has the row of this message in that table. */
 async function whileHeld<T>(table: 'messages' | 'outbound', { id }: Armable, work: () => Promise<T>): Promise<T> {
-  const holder = await world.session()
-  await holder.query('begin')
-  await holder.query(`select from ${table} where ${table === 'messages' ? 'id' : 'message_id'} = $1 for update`, [id])
+  const holder = await world.holding(
+    `select from ${table} where ${table === 'messages' ? 'id' : 'message_id'} = $1 for update`,
+    [id],
+  )
   try {
     return await work()
   } finally {
@@ -103,9 +104,7 @@ test.each(besideABounce)(
   async (_, hold) => {
     const [first, ...others] = (await claimed({ armed: true }, 5)) as [Armable, ...Armable[]]
     const bounce = bounced(first)
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query(hold, [sender.workspaceId])
+    const holder = await world.holding(hold, [sender.workspaceId])
     const asked = [bounce, ...others.map(sent)].map((ending) => recorder.finish(ending))
     expect(await answers(asked)).toEqual(['55P03', true, true, true, true])
     await holder.query('rollback')
@@ -125,9 +124,7 @@ test('nor do their arms: the one that is held up is renounced, and the others go
 
 test('a table that somebody has for a moment is waited for: no row of it is to blame', async () => {
   const claims = await claimed({ armed: true })
-  const holder = await world.session()
-  await holder.query('begin')
-  await holder.query('lock table outbound in access exclusive mode')
+  const holder = await world.holding('lock table outbound in access exclusive mode')
   const asked = answers(claims.map((claim) => recorder.finish(sent(claim))))
   await world.untilSomebodyWaits()
   await new Promise((resolve) => setTimeout(resolve, 2 * limits.lockMs))
@@ -251,9 +248,7 @@ describe('replies out of a journal', () => {
       await world.db.run('update outbound set armed_epoch = null where message_id = $1', [forgotten.id])
       const bounces = [first, ...others.splice(0, 30)].map(bounced)
       const endings = [...bounces, bounced(forgotten), sent(forgotten), ...others.map(sent)]
-      const holder = await world.session()
-      await holder.query('begin')
-      await holder.query(hold, [sender.workspaceId])
+      const holder = await world.holding(hold, [sender.workspaceId])
       const patient = openDatabase(world.connection, {
         name: 'test',
         connectionsMax: 1,
@@ -278,9 +273,7 @@ describe('replies out of a journal', () => {
     const [claim] = (await claimed({ armed: true }, 1)) as [Armable]
     await world.db.run('update outbound set armed_epoch = null where message_id = $1', [claim.id])
     expect(await replayEndings(world.db.rows, [sent(claim)])).toEqual(['orphan'])
-    const operator = await world.session()
-    await operator.query('begin')
-    await operator.query('select lift_fence_1()')
+    const operator = await world.holding('select lift_fence_1()')
     const again = replayEndings(world.db.rows, [sent(claim)])
     await world.untilSomebodyWaits()
     await operator.query('commit')

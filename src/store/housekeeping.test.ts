@@ -9,6 +9,7 @@ import { migrate } from './migrate.ts'
 import { addGuess, countGuesses } from './sign-in-guesses.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readStatus } from './views/message-status.ts'
+import { watched } from './watched.test-kit.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -244,14 +245,9 @@ describe('what is kept, and for how long (decisions K)', () => {
       )
     const looks = async () => {
       const found: number[] = []
-      const seen: Db = {
-        ...world.db,
-        rows: async (statement, values) => {
-          const rows = await world.db.rows<never>(statement, values)
-          if (statement.name === 'idempotency-keys-outlived') found.push(rows.length)
-          return rows
-        },
-      }
+      const seen = watched(world.db, {
+        answered: (name, rows) => name === 'idempotency-keys-outlived' && found.push(rows.length),
+      })
       await keepHouse(seen, retention, noPause)
       return found
     }
@@ -490,9 +486,7 @@ describe('what found no partition', () => {
   test('a table that is in use keeps no other one waiting for its partitions: whoever sends may hold this one and wait for that', async () => {
     const endOf = (parent: string) =>
       world.value<Date>('select max(ends) from dated_partitions() where parent = $1', [parent])
-    const sending = await world.session()
-    await sending.query('begin')
-    await sending.query('lock table events in row exclusive mode')
+    const sending = await world.holding('lock table events in row exclusive mode')
     await inDays(20)
     let meanwhile: Date | undefined
     await keepHouse(world.db, retention, async () => {
@@ -505,9 +499,7 @@ describe('what found no partition', () => {
   })
 
   test('a start does not wait for whoever reads, and nobody waits behind it', async () => {
-    const reader = await world.session()
-    await reader.query('begin')
-    await reader.query('select count(*) from contents')
+    const reader = await world.holding('select count(*) from contents')
     await inDays(40)
     await migrate(world.connection)
     await reader.query('commit')
@@ -650,9 +642,7 @@ describe('the more is kept, the wider are its partitions', () => {
 describe('nobody who sends waits for it', () => {
   test('a partition that somebody reads is left alone for now, and sends go on meanwhile', async () => {
     const id = await finished()
-    const reader = await world.session()
-    await reader.query('begin')
-    await reader.query('select count(*) from contents')
+    const reader = await world.holding('select count(*) from contents')
     await inDays(12)
     let pauses = 0
     let sent = 0

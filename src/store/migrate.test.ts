@@ -139,9 +139,7 @@ test('a migration that needs a table which a backup reads holds up nobody behind
 
 test('a migration that never gets its table gives up with the reason, and has changed nothing', async () => {
   const world = await worldBefore0027()
-  const backup = await world.session()
-  await backup.query('begin')
-  await backup.query('select from idempotency_keys')
+  const backup = await world.holding('select from idempotency_keys')
   let pauses = 0
   const pause = (): Promise<unknown> => {
     pauses += 1
@@ -164,9 +162,7 @@ test('a migration that never gets its table gives up with the reason, and has ch
 
 test('a signal that ends the start, or a server that goes, in the middle of a migration is told to whoever waits, and ends no process by itself', async () => {
   const world = await worldBefore0027()
-  const backup = await world.session()
-  await backup.query('begin')
-  await backup.query('select from idempotency_keys')
+  const backup = await world.holding('select from idempotency_keys')
   const given = new AbortController()
   const migrated = migrate({ ...world.connection, patience: given.signal })
   const refused = expect(migrated).rejects.toMatchObject({

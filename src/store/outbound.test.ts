@@ -229,11 +229,10 @@ describe('finish', () => {
 
   test('behind a heartbeat that is on its way: written, and not taken for decided elsewhere', async () => {
     const claim = await one()
-    const heartbeat = await world.session()
-    await heartbeat.query('begin')
-    await heartbeat.query(`update outbound set lease_until = lease_until + interval '1 hour' where message_id = $1`, [
-      claim.id,
-    ])
+    const heartbeat = await world.holding(
+      `update outbound set lease_until = lease_until + interval '1 hour' where message_id = $1`,
+      [claim.id],
+    )
     const finishing = recorder.finish(ending(claim, 'retrying', { delayMs: 60_000 }))
     await world.untilSomebodyWaits()
     await heartbeat.query('commit')
@@ -717,9 +716,7 @@ describe('reap', () => {
   // proofs/model/pg-results.txt, case 1: a reaper that chose before the arm and updated after it turned an armed row into retrying.
   test('a reaper that meets an arm on its way does not touch the row', async () => {
     const claim = await one({ leaseSeconds: -1 })
-    const armer = await world.session()
-    await armer.query('begin')
-    await armer.query('update outbound set armed_epoch = epoch where message_id = $1', [claim.id])
+    const armer = await world.holding('update outbound set armed_epoch = epoch where message_id = $1', [claim.id])
     expect(await reap(world.db, triesMax)).toEqual([])
     await armer.query('commit')
     expect(await queueRow(claim)).toMatchObject({ status: 'sending', armed_epoch: 1 })
@@ -748,9 +745,7 @@ describe('reap', () => {
 
   test('a finish that waits for a reaper becomes late proof', async () => {
     const claim = await one({ armed: true, leaseSeconds: -1 })
-    const reaper = await world.session()
-    await reaper.query('begin')
-    await reaper.query('select * from reap_3($1, 500, true)', [triesMax])
+    const reaper = await world.holding('select * from reap_3($1, 500, true)', [triesMax])
     const finishing = recorder.finish(ending(claim, 'sent', { report: delivered }))
     await world.untilSomebodyWaits()
     await reaper.query('commit')
@@ -899,9 +894,7 @@ describe('claim', () => {
       Armable,
       Armable,
     ]
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query('select from outbound where message_id = $1 for update', [locked.id])
+    const holder = await world.holding('select from outbound where message_id = $1 for update', [locked.id])
     expect(await extendLeases(world.db, [locked, free], 90_000)).toEqual(new Set([`${free.id} 1`]))
     expect(await secondsLeft(free)).toBeGreaterThan(80)
     const extending = extendLocked(world.db, [locked], 90_000)
@@ -913,9 +906,7 @@ describe('claim', () => {
 
   test('a claim that is armed while the heartbeat waits for its row is still ours', async () => {
     const claim = await one({ leaseSeconds: 5 })
-    const armer = await world.session()
-    await armer.query('begin')
-    await armer.query('update outbound set armed_epoch = epoch where message_id = $1', [claim.id])
+    const armer = await world.holding('update outbound set armed_epoch = epoch where message_id = $1', [claim.id])
     const extending = extendLocked(world.db, [claim], 90_000)
     await world.untilSomebodyWaits()
     await armer.query('commit')

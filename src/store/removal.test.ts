@@ -154,9 +154,7 @@ describe('who belongs to something else stays', () => {
     const shop = await wholeWorkspace(world, 'shop')
     const other = await world.sender()
     await begin(shop)
-    const session = await world.session()
-    await session.query('begin')
-    await session.query(`insert into members (workspace_id, user_id, role) values ($1, $2, 'viewer')`, [
+    const session = await world.holding(`insert into members (workspace_id, user_id, role) values ($1, $2, 'viewer')`, [
       other.workspaceId,
       shop.alone,
     ])
@@ -192,10 +190,8 @@ describe('mail that is not final', () => {
 
   test('what is admitted at the same moment is waited for, and then keeps it', async () => {
     const shop = await wholeWorkspace(world, 'shop')
-    const session = await world.session()
-    await session.query('begin')
     const { fields } = world.submission(shop)
-    await session.query('select * from admit_2($1::text::json, $2::uuid[], true, false)', [
+    const session = await world.holding('select * from admit_2($1::text::json, $2::uuid[], true, false)', [
       JSON.stringify([{ n: 0, g: 0, size: 1, ...fields }]),
       [shop.workspaceId],
     ])
@@ -247,9 +243,7 @@ describe('mail that is not final', () => {
     const submissions = [world.submission(shop), world.submission(shop)] as const
     for (const each of submissions) await makeAdmitter(world.db).admit(each)
     await world.db.run(`update workspaces set status = 'blocked' where id = $1`, [shop.workspaceId])
-    const holder = await world.session()
-    await holder.query('begin')
-    await holder.query('select from messages where id = $1 for update', [submissions[0].fields['id']])
+    const holder = await world.holding('select from messages where id = $1 for update', [submissions[0].fields['id']])
     expect([await cancelWaiting(world.db, shop.workspaceId), await cancelWaiting(world.db, shop.workspaceId)]).toEqual([
       1, 0,
     ])
@@ -592,9 +586,9 @@ describe('a large one goes in bites', () => {
 test('somebody who holds rows of it holds up the end, and neither is waited for by others nor loses theirs', async () => {
   const shop = await wholeWorkspace(world, 'shop')
   await begin(shop)
-  const session = await world.session()
-  await session.query('begin')
-  await session.query('update hourly_counts set many = many + 1 where workspace_id = $1', [shop.workspaceId])
+  const session = await world.holding('update hourly_counts set many = many + 1 where workspace_id = $1', [
+    shop.workspaceId,
+  ])
   await expect(carryOn(shop)).rejects.toThrow('hourly_counts has rows of it yet')
   await session.query('commit')
   expect(await carryOn(shop)).toBe(true)

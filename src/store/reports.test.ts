@@ -5,6 +5,7 @@ import { rankOf } from '../domain/delivery-status.ts'
 import type { Claim, DeliveryEventType, MessageId } from '../domain/message.ts'
 import { makeReportRecorder, pruneReports, type ReportRow } from './reports.ts'
 import { storeWorld, type Sender } from './store.test-kit.ts'
+import { watched } from './watched.test-kit.ts'
 
 let sender: Sender
 const world = await storeWorld()
@@ -132,18 +133,10 @@ describe('one final status', () => {
 
 test('a report that meets another change of its message is numbered behind it', async () => {
   const id = await message()
-  const other = await world.session()
-  await other.query('begin')
-  await other.query('update messages set sequence = sequence + 1 where id = $1', [id])
+  const other = await world.holding('update messages set sequence = sequence + 1 where id = $1', [id])
   let asked = 0
-  const recordBehind = makeReportRecorder({
-    ...world.db,
-    rows: async (statement, values) => {
-      const rows = await world.db.rows<never>(statement, values)
-      if (++asked === 1) await other.query('commit')
-      return rows
-    },
-  })
+  const answered = () => (++asked === 1 ? other.query('commit') : undefined)
+  const recordBehind = makeReportRecorder(watched(world.db, { answered }))
   expect(await recordBehind(report(id, 'delivered'))).toBe('recorded')
   expect(asked).toBe(2)
   expect([(await world.history(id)).at(-1), await standing(id)]).toEqual(['4 message.delivered sent 2', 'sent 2 4'])

@@ -52,8 +52,10 @@ export interface StoreWorld {
   anotherNode(): Db
   /** A node that is known to the database, and keeps its mark in memory. */
   node(): Promise<Mark>
-  /** One session of its own, for transactions that stay open. */
+  /** One session of its own. */
   session(): Promise<Client>
+  /** A session of which this was asked in a transaction, and which holds what it locked or saw until it is rolled back or committed. */
+  holding(text: string, values?: unknown[]): Promise<Client>
   sender(plan?: Limits): Promise<Sender>
   nextId(): MessageId
   submission(sender: Sender, fields?: Readonly<Record<string, unknown>>): AdmissionRow
@@ -152,6 +154,14 @@ export async function storeWorld(): Promise<StoreWorld> {
     },
   })
 
+  const session = async (): Promise<Client> => {
+    const made = new Client(database.connection)
+    made.on('error', () => undefined) // the database is dropped under it at the end
+    await made.connect()
+    sessions.push(made)
+    return made
+  }
+
   const claimed = async (from: Sender, claims: readonly ClaimedAs[]): Promise<Armable[]> => {
     const made: Armable[] = []
     for (const claim of claims) {
@@ -209,12 +219,12 @@ export async function storeWorld(): Promise<StoreWorld> {
         keep,
       }
     },
-    session: async () => {
-      const session = new Client(database.connection)
-      session.on('error', () => undefined) // the database is dropped under it at the end
-      await session.connect()
-      sessions.push(session)
-      return session
+    session,
+    holding: async (text, values) => {
+      const holder = await session()
+      await holder.query('begin')
+      await holder.query(text, values)
+      return holder
     },
     sender,
     nextId: () => ids.next(),

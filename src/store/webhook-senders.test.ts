@@ -1,8 +1,8 @@
 // An endpoint fails in the time in which somebody posts to it, and in no other.
 import { afterAll, afterEach, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
-import type { Db } from './database.ts'
 import { storeWorld } from './store.test-kit.ts'
+import { watched } from './watched.test-kit.ts'
 import { sendersThere } from './webhook-senders.ts'
 
 const world = await storeWorld()
@@ -46,9 +46,7 @@ test('behind an absence nobody waits for an endpoint that somebody holds', async
   await at(0)
   await said()
   const [held, other] = [await failing(0), await failing(0)]
-  const holder = await world.session()
-  await holder.query('begin')
-  await holder.query(
+  const holder = await world.holding(
     'select from webhook_endpoints where failing_since is not null order by workspace_id limit 1 for update',
   )
   const back = 14 * 86_400_000
@@ -60,8 +58,7 @@ test('behind an absence nobody waits for an endpoint that somebody holds', async
 
 test('it is said once in a while, again at once where it could not be said, and also when the clock was set back', async () => {
   let statements = 0
-  const counting: Db = { ...world.db, rows: (...asked) => ((statements += 1), world.db.rows(...asked)) }
-  const there = sendersThere(counting)
+  const there = sendersThere(watched(world.db, { asked: () => statements++ }))
   vi.useFakeTimers({ toFake: ['Date'] })
   await world.db.run('alter table installation rename to elsewhere')
   try {
@@ -82,9 +79,7 @@ test('it is said once in a while, again at once where it could not be said, and 
 
 test('whoever asks while it is being said waits for it: a result that is written before would count the absence', async () => {
   await said()
-  const holder = await world.session()
-  await holder.query('begin')
-  await holder.query(`select from installation where name = 'webhook_senders_there' for update`)
+  const holder = await world.holding(`select from installation where name = 'webhook_senders_there' for update`)
   const there = sendersThere(world.db)
   const order: string[] = []
   const first = there()

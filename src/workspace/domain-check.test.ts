@@ -138,9 +138,7 @@ describe('the life of a domain', () => {
   ])('an operator’s word that is %s while the DNS is asked counts', async (_name, before) => {
     const domain = await add(before)
     await world.db.run(`update domains set status = 'verified' where id = $1`, [domain.id])
-    const operator = await world.session()
-    await operator.query('begin')
-    await operator.query('update domains set vouched = $2, check_due_at = $3 where id = $1', [
+    const operator = await world.holding('update domains set vouched = $2, check_due_at = $3 where id = $1', [
       domain.id,
       !before,
       before ? domain.createdAt : null,

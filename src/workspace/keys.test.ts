@@ -2,8 +2,9 @@
 import { describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
-import { openDatabase, type Db } from '../store/database.ts'
+import { openDatabase } from '../store/database.ts'
 import { listen } from '../store/listen.ts'
+import { watched } from '../store/watched.test-kit.ts'
 import {
   createCredentialFor,
   createKey,
@@ -96,13 +97,11 @@ describe('keys', () => {
     const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send', 'smtp-credentials.write'] })
     const itself: By = { ...by(shop.id), actor: `key:${made.id}`, scopes: new Set(made.scopes) }
     const login = await createCredentialFor(tools, itself, 'left behind')
-    const away: Db = {
-      ...db,
-      rows: (statement, values) =>
-        statement.name === 'list-made-by-key'
-          ? Promise.reject(new Error('Connection terminated'))
-          : db.rows(statement, values),
-    }
+    const away = watched(db, {
+      asked: (name) => {
+        if (name === 'list-made-by-key') throw new Error('Connection terminated')
+      },
+    })
     await expect(revokeKeyFor({ db: away }, by(shop.id), made.id)).rejects.toMatchObject({
       name: 'Mistake',
       code: 'service_unavailable',
@@ -171,13 +170,7 @@ describe('keys', () => {
 
   test('many requests at once ask the database once, and later ones not at all', async () => {
     let questions = 0
-    const counting: Db = {
-      ...db,
-      rows: (statement, values) => {
-        if (statement.name === 'key-holder') questions++
-        return db.rows(statement, values)
-      },
-    }
+    const counting = watched(db, { asked: (name) => (questions += name === 'key-holder' ? 1 : 0) })
     const { authenticate, forget } = makeAuthenticator({ db: counting, log: silentLog, publicUrl: '' })
     const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send'] })
     await Promise.all(Array.from({ length: 50 }, () => authenticate(made.key)))
@@ -191,14 +184,9 @@ describe('keys', () => {
   test('an answer that was asked for before a change is not remembered after it', async () => {
     const gate = Promise.withResolvers<void>()
     let questions = 0
-    const slow: Db = {
-      ...db,
-      rows: async (statement, values) => {
-        const rows = await db.rows(statement, values)
-        if (statement.name === 'key-holder' && ++questions === 1) await gate.promise
-        return rows as never
-      },
-    }
+    const slow = watched(db, {
+      answered: (name) => (name === 'key-holder' && ++questions === 1 ? gate.promise : undefined),
+    })
     const { authenticate, forget } = makeAuthenticator({ db: slow, log: silentLog, publicUrl: '' })
     const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send'] })
     const before = authenticate(made.key)
@@ -216,17 +204,13 @@ describe('keys', () => {
     async (how) => {
       const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       let [questions, laterMs] = [0, 0]
-      const slow: Db = {
-        ...db,
-        rows: async (statement, values) => {
-          const rows = await db.rows(statement, values)
-          if (statement.name === 'key-holder' && ++questions === 1) {
-            asked.resolve()
-            await gate.promise
-          }
-          return rows as never
+      const slow = watched(db, {
+        answered: async (name) => {
+          if (name !== 'key-holder' || ++questions > 1) return
+          asked.resolve()
+          await gate.promise
         },
-      }
+      })
       const now = performance.now.bind(performance)
       const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs)
       try {

@@ -5,6 +5,7 @@ import { effortOfWaiting } from '../base/effort.test-kit.ts'
 import { limits } from '../config.ts'
 import { readSubmittedMail } from '../mail/submitted-mail.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
+import { watched } from '../store/watched.test-kit.ts'
 import { listSandbox, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
 
 const world = await storeWorld()
@@ -46,17 +47,14 @@ test('a large mail is read from the database slice by slice, as it is taken, and
   const mail = Buffer.from(`From: a@b.example\r\nSubject: x\r\n\r\n${lines.join('')}`)
   const { workspaceId, listed } = await handedIn(mail)
   const answered: number[] = []
-  const watched: typeof world.db = {
-    ...world.db,
-    rows: async (statement, values) => {
-      const rows = await world.db.rows(statement, values)
-      for (const row of rows)
-        for (const value of Object.values(row)) if (Buffer.isBuffer(value)) answered.push(value.length)
-      return rows as never
+  const db = watched(world.db, {
+    answered: (_, rows) => {
+      for (const value of rows.flatMap((row) => Object.values(row)))
+        if (Buffer.isBuffer(value)) answered.push(value.length)
     },
-  }
+  })
   const id = listed.id
-  const { sizeBytes, bytes } = await readSandboxBytes(watched, workspaceId, id)
+  const { sizeBytes, bytes } = await readSandboxBytes(db, workspaceId, id)
   expect(sizeBytes).toBe(mail.length)
   // Nothing is read for a reader that takes nothing.
   expect(answered).toEqual([])
@@ -64,7 +62,7 @@ test('a large mail is read from the database slice by slice, as it is taken, and
   expect(answered).toEqual([limits.sandboxSliceBytes])
   expect(Buffer.concat([first, await buffer(bytes)]).equals(mail)).toBe(true)
   expect(Math.max(...answered)).toBe(limits.sandboxSliceBytes)
-  expect((await showSandboxMail(watched, workspaceId, id)).text).toContain('line 39999 ')
+  expect((await showSandboxMail(db, workspaceId, id)).text).toContain('line 39999 ')
   expect(Math.max(...answered)).toBe(limits.sandboxSliceBytes)
 })
 

@@ -4,8 +4,8 @@ import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
-import type { Db } from '../store/database.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
+import { watched } from '../store/watched.test-kit.ts'
 import { revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { createSmtpCredential, listSmtpCredentials } from './smtp-credentials.ts'
 import { makeSubmitters } from './submitters.ts'
@@ -66,14 +66,8 @@ test('also where no change was heard, within a second', async () => {
 test('nor for a second more where the answer was long on its way: it is as old as its question', async () => {
   const made = await createSmtpCredential(world.db, vault, sender.workspaceId, 'to go slowly')
   let laterMs = 0
-  const slow: Db = {
-    ...world.db,
-    rows: async (statement, values) => {
-      const rows = await world.db.rows(statement, values)
-      if (statement.name === 'submitter') laterMs += limits.principalCacheMs
-      return rows as never
-    },
-  }
+  const answered = (name: string) => (laterMs += name === 'submitter' ? limits.principalCacheMs : 0)
+  const slow = watched(world.db, { answered })
   const now = performance.now.bind(performance)
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs)
   try {

@@ -1,8 +1,8 @@
 // How soon a suppression is felt over SMTP, and when the database is not asked.
 import { afterAll, expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import type { Db } from '../store/database.ts'
 import { storeWorld, type Sender } from '../store/store.test-kit.ts'
+import { watched } from '../store/watched.test-kit.ts'
 import { suppressionLookUp } from './suppressed.ts'
 
 const world = await storeWorld()
@@ -17,17 +17,10 @@ const pardon = (sender: Sender, key: string) =>
   world.db.run('delete from suppressions where workspace_id = $1 and recipient_key = $2', [sender.workspaceId, key])
 
 /** The look-up over the real database, which counts what it is asked, and a clock that is moved by hand. */
-function watched() {
+function lookUp() {
   let asked = 0
   let at = 0
-  const db: Db = {
-    ...world.db,
-    rows: (statement, values) => {
-      asked++
-      return world.db.rows(statement, values)
-    },
-  }
-  const isSuppressed = suppressionLookUp(db, () => at)
+  const isSuppressed = suppressionLookUp(watched(world.db, { asked: () => asked++ }), () => at)
   return {
     isSuppressed,
     move: (ms: number) => (at += ms),
@@ -41,7 +34,7 @@ function watched() {
 
 test('who asks seldom always gets what the database says', async () => {
   const sender = await world.sender()
-  const { isSuppressed } = watched()
+  const { isSuppressed } = lookUp()
   expect(await isSuppressed(sender.workspaceId, 'ann@x.test')).toBe(false)
   await suppress(sender, 'ann@x.test')
   expect(await isSuppressed(sender.workspaceId, 'ann@x.test')).toBe(true)
@@ -50,7 +43,7 @@ test('who asks seldom always gets what the database says', async () => {
 test('who asks often is answered from memory: suppressed stays suppressed, a removal is felt at once, others have nothing of it', async () => {
   const [sender, other] = [await world.sender(), await world.sender()]
   await suppress(sender, 'ann@x.test', 'bob@x.test')
-  const { isSuppressed, warm, asked } = watched()
+  const { isSuppressed, warm, asked } = lookUp()
   await warm(sender)
   const before = asked()
   expect(await isSuppressed(sender.workspaceId, 'carl@x.test')).toBe(false)
@@ -63,7 +56,7 @@ test('who asks often is answered from memory: suppressed stays suppressed, a rem
 
 test('what is suppressed meanwhile is felt within a second', async () => {
   const sender = await world.sender()
-  const { isSuppressed, warm, move } = watched()
+  const { isSuppressed, warm, move } = lookUp()
   await warm(sender)
   await suppress(sender, 'dora@x.test')
   move(999)
@@ -73,7 +66,7 @@ test('what is suppressed meanwhile is felt within a second', async () => {
 test('a list that is too long is not remembered, and not read again for a while', async () => {
   const sender = await world.sender()
   await suppress(sender, ...Array.from({ length: limits.suppressionsRememberedMax + 1 }, (_, n) => `u${n}@x.test`))
-  const { isSuppressed, warm, asked } = watched()
+  const { isSuppressed, warm, asked } = lookUp()
   await warm(sender)
   const before = asked()
   expect(await isSuppressed(sender.workspaceId, 'nobody@x.test')).toBe(false)

@@ -91,9 +91,7 @@ describe('sending a message again', () => {
 
   /** What is answered before that change is committed, and behind it. */
   const whileOnItsWay = async (change: string, id: string): Promise<string[]> => {
-    const session = await office.world.session()
-    await session.query('begin')
-    await session.query(change, [id])
+    const session = await office.world.holding(change, [id])
     const before = await again(id)
     await session.query('commit')
     return [before, await again(id)].map((answer) => answer.json<{ code: string }>().code)
