@@ -1,19 +1,19 @@
 // The build itself; what comes of it is tried in src/http/dashboard.test.ts.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../test/world/ending.ts'
 import { freshDatabase, urlOf } from '../test/world/postgres.ts'
 import { freePorts } from './base/free-ports.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-unbuilt-'))
+const folder = temporaryFolder()
 /** A checkout in which nothing is built yet. */
 const checkout = join(folder, 'checkout')
 for (const each of ['src', 'dashboard', 'package.json', 'package-lock.json', 'tsconfig.json'])
@@ -23,7 +23,6 @@ for (const each of ['src', 'dashboard', 'package.json', 'package-lock.json', 'ts
   })
 symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'))
 const program = join(checkout, 'src/dashboard-build.ts')
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** What a build says that may take so long. */
 async function build(lateMs: number): Promise<string> {

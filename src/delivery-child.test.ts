@@ -1,22 +1,17 @@
 // A delivery process that hangs for good is ended, and told as dead: then both end, and the supervisor starts them again.
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, expect, test, vi } from 'vitest'
+import { ending, temporaryFolder } from '../test/world/ending.ts'
 import { freshDatabase } from '../test/world/postgres.ts'
 import { startDeliveryChild } from './delivery-child.ts'
 import { migrate } from './store/migrate.ts'
 
-const database = await freshDatabase()
+const database = await ending(freshDatabase)
 await migrate(database.connection)
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-child-'))
+const folder = temporaryFolder()
 vi.stubEnv('POSTHORN_DATA_DIR', folder)
 vi.stubEnv('POSTHORN_LOG_LEVEL', 'silent')
-afterAll(async () => {
-  vi.unstubAllEnvs()
-  rmSync(folder, { recursive: true, force: true })
-  await database.drop()
-})
+afterAll(() => vi.unstubAllEnvs())
 
 test('one that answers again is left alone, one that never does is ended, and the reason says so', async () => {
   const died = vi.fn<(error: Error) => void>()

@@ -1,12 +1,11 @@
 // /readyz is open to strangers: however many ask, the database is asked one thing at a time.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { watchReadiness } from './readiness.ts'
 import { openDatabase, type Db } from './store/database.ts'
 import { storeWorld } from './store/store.test-kit.ts'
 import { watched } from './store/watched.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 const well = () => Promise.resolve({ answers: true })
 

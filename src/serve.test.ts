@@ -3,26 +3,16 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import {
-  closeSync,
-  constants,
-  existsSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  readSync,
-  readdirSync,
-  rmSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, constants, existsSync, openSync, readFileSync, readSync, readdirSync, writeSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
-import { constants as system, tmpdir } from 'node:os'
+import { constants as system } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
+import { ending, temporaryFolder } from '../test/world/ending.ts'
 import { freePorts } from './base/free-ports.ts'
 import { limits } from './config.ts'
 import { emptyDatabase, freshDatabase, urlOf } from '../test/world/postgres.ts'
@@ -32,8 +22,8 @@ import { poolerBetween } from './store/database-away.ts'
 const binary = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
 const children: ChildProcess[] = []
 
-const database = await freshDatabase()
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-serve-'))
+const database = await ending(freshDatabase)
+const folder = temporaryFolder()
 const environment = {
   PATH: process.env['PATH'] ?? '',
   HOME: process.env['HOME'] ?? '/',
@@ -50,10 +40,6 @@ afterEach(async () => {
     child.kill('SIGKILL')
     await once(child, 'exit')
   }
-})
-afterAll(async () => {
-  rmSync(folder, { recursive: true, force: true })
-  await database.drop()
 })
 
 interface Running {

@@ -34,10 +34,7 @@ const accept = makeAccept(await toolsOn(world.db))
 afterEach(async () => {
   for (const close of closings.splice(0).toReversed()) await close()
 })
-afterAll(async () => {
-  await Promise.all([builtIn.stop(), away.stop()])
-  await world.close()
-})
+afterAll(() => Promise.all([builtIn.stop(), away.stop()]))
 
 async function toolsOn(db: Db, changes: Partial<AcceptTools> = {}): Promise<AcceptTools> {
   const ids = makeIds(world.db)

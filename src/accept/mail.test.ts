@@ -22,10 +22,7 @@ ids.stop()
 const tools = acceptTools(world, { ids })
 const acceptMail = makeAcceptMail(tools)
 const accept = makeAccept({ ...tools, admitter: makeAdmitter(world.anotherNode()) })
-afterAll(async () => {
-  await tools.scanner.stop()
-  await world.close()
-})
+afterAll(() => tools.scanner.stop())
 
 const address = (text: string): EmailAddress => {
   const parsed = parseAddress(text)

@@ -2,17 +2,16 @@
 import { execFileSync } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, createServer } from 'node:tls'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { keptUntil, mistakesInTlsFiles, selfSigned, staleCertificate, renewals, tlsCertificate } from './certificate.ts'
 import { silentLog } from './log.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-certificate-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = temporaryFolder()
 
 test('OpenSSL finds a version 3 server certificate that it can verify against itself', () => {
   const { cert } = selfSigned('mail.example.org', new Date())

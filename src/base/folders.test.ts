@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { makeFolders } from './folders.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-folders-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = temporaryFolder()
 
 test('a folder and those above it are made once, with their mode', () => {
   const path = join(folder, 'a', 'b')

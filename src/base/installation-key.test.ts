@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { addKeyToFile, dropOldKeysFromFile, installationKeys } from './installation-key.ts'
 
 const key = 'k'.repeat(32)
@@ -11,9 +11,8 @@ const firstKey = (settings: Parameters<typeof installationKeys>[0]): string =>
 describe('the installation key', () => {
   let folder: string
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'posthorn-key-'))
+    folder = temporaryFolder()
   })
-  afterEach(() => rmSync(folder, { recursive: true, force: true }))
   const settings = (dataDir: string, secret?: string) => ({
     POSTHORN_DATA_DIR: dataDir,
     POSTHORN_SECRET_KEY: secret,

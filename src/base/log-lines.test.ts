@@ -1,12 +1,12 @@
 // The service is two processes with one standard error, and whoever reads it may be slow.
 import { execFile, spawn } from 'node:child_process'
-import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 
 const logLines = fileURLToPath(new URL('./log-lines.ts', import.meta.url))
 
@@ -20,7 +20,7 @@ const writer = (letter: string) => `
   }`
 
 test('lines of two processes stay whole where nobody reads as fast as they write', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-lines-'))
+  const folder = temporaryFolder()
   const pipe = join(folder, 'pipe')
   await promisify(execFile)('mkfifo', [pipe])
   const end = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK)
@@ -39,7 +39,6 @@ test('lines of two processes stay whole where nobody reads as fast as they write
     }
   }
   closeSync(end)
-  rmSync(folder, { recursive: true })
   const lines = said.split('\n')
   expect(lines.length).toBe(2_001)
   expect(lines.filter((line) => !/^(?:a{300}|b{300})?$/.test(line))).toEqual([])

@@ -1,8 +1,8 @@
 // What the kernel's files say is free, told from copies of them.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { silentLog } from './log.ts'
 import {
   delivered,
@@ -14,8 +14,7 @@ import {
 } from './spare-memory.ts'
 
 let root: string
-beforeEach(() => void (root = mkdtempSync(join(tmpdir(), 'posthorn-spare-'))))
-afterEach(() => rmSync(root, { recursive: true, force: true }))
+beforeEach(() => void (root = temporaryFolder()))
 
 const mebibyte = 1024 * 1024
 const machine = { 'proc/meminfo': 'MemTotal: 999 kB\nMemAvailable:    4096 kB\nSwapFree:     1024 kB\n' }

@@ -1,22 +1,18 @@
 // `posthorn restore` as somebody runs it in a hurry: with the wrong file, or without the key.
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { ending, temporaryFolder } from '../../test/world/ending.ts'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { Check } from '../doctor/doctor.ts'
 import { around, bare, run } from './command.test-kit.ts'
 
 const [oldKey, otherKey] = ['o'.repeat(32), 'x'.repeat(32)]
 
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-restore-'))
+const folder = temporaryFolder()
 const file = join(folder, 'posthorn.backup')
-const [full, empty] = await Promise.all([freshDatabase(), freshDatabase()])
-afterAll(async () => {
-  await Promise.all([full.drop(), empty.drop()])
-  rmSync(folder, { recursive: true, force: true })
-})
+const [full, empty] = await Promise.all([ending(freshDatabase), ending(freshDatabase)])
 
 const over = ({ connection }: FreshDatabase, key: string) =>
   around(connection, { POSTHORN_DATA_DIR: folder, POSTHORN_SECRET_KEY: key })

@@ -1,8 +1,8 @@
 // `posthorn classify`: what a reply or a report means, without a service.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { families } from '../domain/report-families.test-kit.ts'
 import { commandsOver } from './command.test-kit.ts'
 
@@ -20,7 +20,7 @@ test('says what a reply means, by the command that it answered, without a databa
 })
 
 test('reads a report in a file, and says so where a mail reports nothing', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-classify-'))
+  const folder = temporaryFolder()
   const file = join(folder, 'report.eml')
   writeFileSync(file, families[0]?.mail ?? '')
   expect(await answer('classify', '--report', file)).toEqual({
@@ -39,7 +39,7 @@ test('reads a report in a file, and says so where a mail reports nothing', async
   })
   writeFileSync(file, 'Subject: hello\n\nhello\n')
   expect(await answer('classify', '--report', file)).toEqual({ reports: [] })
-  rmSync(folder, { recursive: true })
+  rmSync(file)
   expect(await posthorn(['classify', '--report', file])).toMatchObject({ status: 1, out: '' })
   for (const args of [[], ['--stage', 'connect', '550 x']])
     expect(await posthorn(['classify', ...args])).toMatchObject({ status: 2, out: '' })

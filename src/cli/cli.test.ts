@@ -1,9 +1,10 @@
 // The command as an operator runs it: a real process, a real database, nothing but the answer on standard output.
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { urlOf } from '../../test/world/postgres.ts'
 import { runCli } from './cli.ts'
 import { around, command, commandsOver } from './command.test-kit.ts'
@@ -12,13 +13,9 @@ const over = commandsOver()
 const { posthorn, answer } = over
 
 test('a command keeps its code compiled for the next one, and runs as well where that cannot be written', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-compiled-'))
-  try {
-    expect(await posthorn(['help'], { NODE_COMPILE_CACHE: folder })).toMatchObject({ status: 0, err: '' })
-    expect(readdirSync(folder)).toHaveLength(1)
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+  const folder = temporaryFolder()
+  expect(await posthorn(['help'], { NODE_COMPILE_CACHE: folder })).toMatchObject({ status: 0, err: '' })
+  expect(readdirSync(folder)).toHaveLength(1)
   expect(await posthorn(['help'], { NODE_COMPILE_CACHE: join(command, 'in-a-file') })).toMatchObject({
     status: 0,
     err: '',
@@ -188,17 +185,12 @@ test('the lists tell when a key or a login was used last and when it ends, and t
 }, 180_000)
 
 test('the password of the database may stand in a file of passwords, and nothing is said beside the answer', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-passwords-'))
-  try {
-    const url = new URL(urlOf(over.connection()))
-    const PGPASSFILE = join(folder, 'pgpass')
-    writeFileSync(PGPASSFILE, `*:*:*:*:${decodeURIComponent(url.password)}\n`, { mode: 0o600 })
-    url.password = ''
-    const listed = await posthorn(['workspace', 'list', '--json'], { DATABASE_URL: url.href, PGPASSFILE })
-    expect(listed).toMatchObject({ status: 0, err: '' })
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+  const url = new URL(urlOf(over.connection()))
+  const PGPASSFILE = join(temporaryFolder(), 'pgpass')
+  writeFileSync(PGPASSFILE, `*:*:*:*:${decodeURIComponent(url.password)}\n`, { mode: 0o600 })
+  url.password = ''
+  const listed = await posthorn(['workspace', 'list', '--json'], { DATABASE_URL: url.href, PGPASSFILE })
+  expect(listed).toMatchObject({ status: 0, err: '' })
 })
 
 describe('mistakes', () => {
@@ -249,7 +241,7 @@ describe('mistakes', () => {
   })
 
   test('in a folder that was removed under the shell, a command says so, without a stack', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'posthorn-cli-'))
+    const folder = temporaryFolder()
     const script = 'cd "$1" && rmdir "$1" && "$0" plan list'
     const env = around(over.connection())
     const said = await new Promise<string>((resolve) => {
@@ -301,9 +293,8 @@ test('the login of a relay needs not stand on a command line, where everybody on
 })
 
 describe('in a data folder without a database', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-cli-'))
+  const folder = temporaryFolder()
   const dataDir = join(folder, 'data')
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
   const there = (...args: string[]) => posthorn(args, { DATABASE_URL: undefined, POSTHORN_DATA_DIR: dataDir })
 
   test.each([

@@ -1,5 +1,5 @@
 // What support reads of somebody's refused mail: the row that the service wrote, found by what is known of it.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeRefusalBook } from '../store/refused-submissions.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
@@ -7,7 +7,6 @@ import { around, run } from './command.test-kit.ts'
 
 const world = await storeWorld()
 const sender = await world.sender()
-afterAll(() => world.close())
 
 async function refused(...args: readonly string[]): Promise<string> {
   const { out, err } = await run(around(world.connection), ['message', 'refused', sender.workspaceId, ...args])

@@ -1,10 +1,8 @@
 // A customer leaves, as an operator does it: real processes, one of them killed in the middle.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { saveSystemMailbox } from '../workspace/notices.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
@@ -17,12 +15,8 @@ let env: NodeJS.ProcessEnv
 
 beforeEach(async () => {
   world = await storeWorld()
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-remove-'))
+  folder = temporaryFolder()
   env = around(world.connection, { POSTHORN_DATA_DIR: folder })
-})
-afterEach(async () => {
-  await world.close()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const posthorn = (...args: readonly string[]) => run(env, args)

@@ -1,10 +1,8 @@
 // A rotation of the installation key as an operator does it: real processes, killed in the middle, begun again.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { makeVault, sealedAs, type Vault } from '../base/secret.ts'
 import { openVault } from '../store/mac-root.ts'
 import { resealAll, sealedColumns } from '../store/sealed.ts'
@@ -17,11 +15,7 @@ let folder: string
 
 beforeEach(async () => {
   world = await storeWorld()
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-rotate-'))
-})
-afterEach(async () => {
-  await world.close()
-  rmSync(folder, { recursive: true, force: true })
+  folder = temporaryFolder()
 })
 
 const environment = (keys: NodeJS.ProcessEnv) => around(world.connection, { POSTHORN_DATA_DIR: folder, ...keys })

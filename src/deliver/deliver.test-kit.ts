@@ -16,7 +16,7 @@ import { openDatabase, type Db } from '../store/database.ts'
 import { listen } from '../store/listen.ts'
 import { makeRecorder } from '../store/outbound.ts'
 import { openRoute } from '../store/routes.ts'
-import { storeWorld, type Sender } from '../store/store.test-kit.ts'
+import { openStoreWorld, type Sender } from '../store/store.test-kit.ts'
 import { deliverer, makeTransmitter, type DeliverTools } from './deliver.ts'
 import { memoryJournal, openGate } from './fence.test-kit.ts'
 import { startPeer, type Peer, type Script } from './peer.test-kit.ts'
@@ -45,7 +45,7 @@ export type DeliverWorld = Awaited<ReturnType<typeof deliverWorld>>
 
 /** `receiver`: where mail goes that has no route of its own. Others may use it as well. */
 export async function deliverWorld(receiver: Receiver) {
-  const world = await storeWorld()
+  const world = await openStoreWorld()
   /** One for all, so that however many are submitted at once share its batches. */
   const admitter = makeAdmitter(world.db)
   const mark = await world.node()

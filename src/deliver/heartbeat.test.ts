@@ -1,5 +1,5 @@
 // What a heartbeat takes for lost, on real PostgreSQL: a claim that somebody else has, and none that was only locked.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { storeWorld } from '../store/store.test-kit.ts'
 import { watched } from '../store/watched.test-kit.ts'
 import { openDatabase } from '../store/database.ts'
@@ -10,7 +10,6 @@ import { makeHeartbeat } from './heartbeat.ts'
 const leaseMs = 60_000
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 test('a claim that was locked for a moment is still ours, and one that somebody else has is given up, and asked about no more', async () => {
   const claims = await world.claimed(await world.sender(), [{}, {}, {}])

@@ -1,33 +1,13 @@
 // The node's own counter on its disk: nothing that was kept is forgotten, whatever a write that was cut off left behind.
-import {
-  chownSync,
-  constants,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { chownSync, constants, readdirSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { makeMark, openMark, type WriteRecord } from './mark.ts'
 
-const folders: string[] = []
-const folder = (): string => {
-  const made = mkdtempSync(join(tmpdir(), 'posthorn-mark-'))
-  folders.push(made)
-  return made
-}
-afterEach(() => {
-  for (const each of folders.splice(0)) rmSync(each, { recursive: true })
-})
-
 test('a new folder knows nothing, and names its node once and for all', async () => {
-  const path = folder()
+  const path = temporaryFolder()
   const first = await openMark(path)
   expect([first.known, first.counter]).toEqual([undefined, 0])
   await first.agree({ counter: 0, era: 0 })
@@ -39,7 +19,7 @@ test('a new folder knows nothing, and names its node once and for all', async ()
 })
 
 test('many keeps at once are on the disk when they resolve, and never go back', async () => {
-  const path = folder()
+  const path = temporaryFolder()
   const mark = await openMark(path)
   await mark.agree({ counter: 0, era: 3 })
   await Promise.all(
@@ -60,7 +40,7 @@ test('many keeps at once are on the disk when they resolve, and never go back', 
 })
 
 test('a counter that is told as kept stands in the file already: the dot behind it may be the last that this node does', async () => {
-  const path = folder()
+  const path = temporaryFolder()
   const mark = await openMark(path)
   await mark.agree({ counter: 0, era: 1 })
   for (let counter = 1; counter <= 50; counter++) {
@@ -72,7 +52,7 @@ test('a counter that is told as kept stands in the file already: the dot behind 
 
 // What the kernel alone has reads like what is on the disk, until the power fails.
 test.runIf(process.platform === 'linux')('a write is not told as done before it is on the disk', async () => {
-  const path = folder()
+  const path = temporaryFolder()
   const mark = await openMark(path)
   const descriptor = readdirSync('/proc/self/fd').find((name) => isOpenAs(name, join(path, 'mark')))
   const [, flags = ''] = /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')) ?? []
@@ -88,7 +68,7 @@ const isOpenAs = (descriptor: string, path: string): boolean => {
 }
 
 test('an operator’s later decision counts for more than a higher counter, also for the next life', async () => {
-  const path = folder()
+  const path = temporaryFolder()
   const mark = await openMark(path)
   await mark.agree({ counter: 200, era: 3 })
   await mark.agree({ counter: 9, era: 4 })
@@ -99,7 +79,7 @@ test('an operator’s later decision counts for more than a higher counter, also
 })
 
 test('a damaged record is not believed, and the next life writes over it or the older one, never over the newest', async () => {
-  const path = folder()
+  const path = temporaryFolder()
   const read = () => readFileSync(join(path, 'mark')).toString('latin1')
   const mark = await openMark(path)
   await mark.agree({ counter: 11, era: 0 })
@@ -117,7 +97,7 @@ test('a damaged record is not believed, and the next life writes over it or the 
 })
 
 test('a record that was cut off leaves the one before it', async () => {
-  const path = folder()
+  const path = temporaryFolder()
   const mark = await openMark(path)
   await mark.agree({ counter: 1, era: 0 })
   await mark.keep(2)
@@ -189,7 +169,7 @@ test('a disk that refuses once more behind a write that it took is heard of once
 })
 
 test('a write that failed is made again in its own place, however often: the record before it stays whole', async () => {
-  const path = folder()
+  const path = temporaryFolder()
   const mark = await openMark(path)
   await mark.agree({ counter: 1, era: 0 })
   await mark.keep(2)
@@ -225,7 +205,7 @@ async function handleOf(path: string): Promise<FileHandle> {
 test.runIf(process.getuid?.() === 0)(
   'what root has made there belongs to whom the folder does, who delivers next',
   async () => {
-    const path = folder()
+    const path = temporaryFolder()
     chownSync(path, 65_534, 65_534)
     await (await openMark(path)).close()
     expect(statSync(join(path, 'mark'))).toMatchObject({ uid: 65_534, gid: 65_534 })

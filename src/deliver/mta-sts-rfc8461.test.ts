@@ -333,7 +333,6 @@ describe('a policy', () => {
     await inMs(86_500_000)
     await pruneStsPolicies(db, 3)
     expect(await db.run('select domain from mta_sts_policies')).toEqual([])
-    await database.close()
   })
 })
 

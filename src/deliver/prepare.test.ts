@@ -1,7 +1,7 @@
 // From the database to the bytes on the wire, read back by a parser that is not ours.
 import { generateKeyPairSync } from 'node:crypto'
 import PostalMime from 'postal-mime'
-import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { dkimVerdicts } from '../../test/world/dkim-verdict.ts'
 import { limits } from '../config.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
@@ -30,7 +30,6 @@ beforeEach(async () => {
   await world.setClock()
   sender = await world.sender()
 })
-afterAll(() => world.close())
 
 async function addKey(
   sealed = (name: string) => vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name)),

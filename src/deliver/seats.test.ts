@@ -1,19 +1,18 @@
 // The seats of one data folder, with real locks: each process has one of its own, and those that nobody holds are found by whoever looks.
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from './seats.ts'
 
 let folder: string
 let held: Set<Seat>
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-seats-'))
+  folder = temporaryFolder()
   held = new Set()
 })
 afterEach(() => {
   for (const seat of held) seat.release()
-  rmSync(folder, { recursive: true })
 })
 
 const take = (): Seat => {

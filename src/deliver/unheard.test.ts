@@ -1,6 +1,6 @@
 // What makes a journal let go of a reply, on real PostgreSQL: not that the database knows its end, but that this is kept as durably as an accepted
 // message. A standby that has to have it stands in as whether something can be committed (docs/decisions/0082).
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import type { Db } from '../store/database.ts'
 import { makeRecorder, type Armable, type Ending } from '../store/outbound.ts'
@@ -11,7 +11,6 @@ import { makeUnheard } from './unheard.ts'
 
 const world = await storeWorld()
 const sender = await world.sender()
-afterAll(() => world.close())
 
 const statusOf = (id: string) => world.value<string>('select status from messages where id = $1', [id])
 

@@ -1,14 +1,14 @@
 // The doctor on an installation that is well, and on one where everything is broken. The world outside is the tests' own.
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { once } from 'node:events'
 import { Client } from 'pg'
 import { afterAll, describe, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import { selfSigned, tlsCertificate } from '../base/certificate.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
@@ -32,7 +32,7 @@ import type { SeenSender } from './system-mailbox-check.ts'
 const hostname = 'mail.shop.example'
 const vault = makeVault('a key for the tests of the doctor')
 
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-doctor-'))
+const folder = temporaryFolder()
 const pem = selfSigned(hostname, new Date())
 writeFileSync(join(folder, 'cert.pem'), pem.cert)
 writeFileSync(join(folder, 'key.pem'), pem.key)
@@ -53,9 +53,8 @@ const dns = await startDnsServer({
   'forged.example': 'servfail',
 })
 afterAll(async () => {
-  await Promise.all([world.close(), dns.stop()])
+  await dns.stop()
   mailHost.close()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const settings = (more: Readonly<Record<string, string>> = {}): Settings =>

@@ -1,5 +1,5 @@
 // What a relay provider's feed may say: about messages that went over its own route, found by our token or by the relay's id for them.
-import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { silentLog, type Facts } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
@@ -32,7 +32,6 @@ beforeEach(async () => {
   sender = await world.sender()
   await world.db.run('delete from unmatched_feedback')
 })
-afterAll(() => world.close())
 
 /** A message that a relay took under this id. Left out of `taken`: its attempt does not say which route it took, as those of older releases. */
 async function relayed(route: RelayRoute, providerMessageId: string, taken?: RouteTaken): Promise<MessageId> {

@@ -1,12 +1,12 @@
 // Each provider's feed from its documented samples, signatures included; and what a forger, a repeater and a stranger get.
 import { execFileSync } from 'node:child_process'
 import { createHmac, createSign, generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
@@ -38,7 +38,6 @@ const feeds = makeFeeds({
     return reports.map(() => 'recorded')
   },
 })
-afterAll(() => world.close())
 
 async function made(wish: FeedWish) {
   const feed = await addFeed({ db: world.db, vault, publicUrl }, wish)
@@ -69,11 +68,10 @@ describe('Amazon SES', () => {
   const asked: string[] = []
 
   beforeAll(() => {
-    const folder = mkdtempSync(join(tmpdir(), 'posthorn-sns-'))
+    const folder = temporaryFolder()
     execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', join(folder, 'k'), '-out', join(folder, 'c'), '-subj', '/CN=sns.amazonaws.com', '-days', '30'], { stdio: 'ignore' }) // prettier-ignore
     key = readFileSync(join(folder, 'k'), 'utf8')
     certificate = readFileSync(join(folder, 'c'), 'utf8')
-    rmSync(folder, { recursive: true })
     now = new Date()
     aws = {
       certificate: async (url) => {

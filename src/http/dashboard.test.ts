@@ -1,18 +1,15 @@
 // The dashboard as it is served; what a browser makes of it is tried in test/dashboard.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { builtDashboard } from '../dashboard-build.ts'
 import { buildApp } from './app.ts'
 import { appWith, optionsWith } from './face.test-kit.ts'
 
 const page = { accept: 'text/html,application/xhtml+xml' }
-const spare = mkdtempSync(join(tmpdir(), 'posthorn-dashboard-'))
+const spare = temporaryFolder()
 const told: string[] = []
 const folder = await builtDashboard(spare, (sentence) => told.push(sentence))
 const app = buildApp({ ...optionsWith(), dashboard: () => folder })
-afterAll(() => rmSync(spare, { recursive: true, force: true }))
 
 test('what was built once is found again, and not built again', async () => {
   const before = told.length

@@ -1,5 +1,5 @@
 // Domains over the management API, against a name server of the tests' own; and what the doctor tells operators.
-import { afterAll, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { Domain } from '../workspace/workspace.ts'
 import { officeWorld } from './office.test-kit.ts'
@@ -7,7 +7,6 @@ import { officeWorld } from './office.test-kit.ts'
 const office = await officeWorld()
 const { workspaceId } = await office.sender()
 const owner = await office.signedIn('owner', workspaceId)
-afterAll(() => office.close())
 
 const publish = ({ records }: Domain): void => {
   for (const { type, name, value, purpose } of records)

@@ -1,6 +1,6 @@
 // What holds for every management endpoint there is, walked from the table of operations: whose things it touches, whom it lets in, what it
 // leaves when a request has more than it should (attacks T1, T2, T10).
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Operation } from '../contract/operation.ts'
 import { managementOperations, operations } from '../contract/operations.ts'
 import { eventId } from '../domain/event.ts'
@@ -67,7 +67,6 @@ async function furnished({ workspaceId, mailboxId, domainId }: Sender, name: str
     eventId: eventId(messageId as MessageId, 1),
   }
 }
-afterAll(() => office.close())
 
 const pathWith = (path: string, ids: Readonly<Record<string, string>>): string =>
   path.slice('/api/v1'.length).replaceAll(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? unknown)

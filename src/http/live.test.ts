@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { beforeEach, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import { scopes } from '../domain/scopes.ts'
 import { revokeKeyRow } from '../store/api-keys.ts'
@@ -23,7 +23,6 @@ beforeEach(async () => {
   session.on('notification', ({ payload }) => office.office.live.heard(payload ?? '*'))
   await session.query('listen posthorn_live')
 })
-afterEach(() => office.close())
 
 /** The names of events as they come; ends with the stream. */
 async function* events(response: Response): AsyncGenerator<string> {

@@ -1,13 +1,12 @@
 // What operators do with the logins of others, and that it is felt in every browser at once.
 import { TOTP, Secret } from 'otpauth'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { beginLoginAnew, createUser, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
 import { officeWorld, tokenOf } from './office.test-kit.ts'
 
 const actor = 'operator:tester'
 const office = await officeWorld()
-afterAll(() => office.close())
 
 const signIn = (email: string, password: string) => ({ body: { email, password } })
 const audit = async (target: string) =>

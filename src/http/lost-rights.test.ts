@@ -1,6 +1,6 @@
 // Who is removed from a workspace, or gets another role, while they ask for something that lasts: nothing comes of it, as little as for a key that is
 // revoked meanwhile (revoked-keys.test.ts).
-import { afterAll, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { Statement } from '../store/database.ts'
 import { saveSystemMailbox } from '../workspace/workspace.ts'
@@ -8,7 +8,6 @@ import { officeWorld, type BrowserOf } from './office.test-kit.ts'
 
 const office = await officeWorld()
 const place = await office.sender()
-afterAll(() => office.close())
 
 const removed = 'delete from members where user_id = $1'
 const becomes = (role: string) => `update members set role = '${role}' where user_id = $1`

@@ -2,7 +2,7 @@
 // a documented one (office.test-kit.ts holds each against the document) and never a fault of ours.
 import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Operation } from '../contract/operation.ts'
 import { managementOperations } from '../contract/operations.ts'
 import { officeWorld } from './office.test-kit.ts'
@@ -30,7 +30,6 @@ const operations = Object.values<Operation>(managementOperations).filter(
 const office = await officeWorld()
 const shop = await office.sender()
 const browser = await office.signedIn('owner', shop.workspaceId, true)
-afterAll(() => office.close())
 
 function good(schema: Schema): fc.Arbitrary<unknown> {
   if (schema.enum) return fc.constantFrom(...schema.enum)

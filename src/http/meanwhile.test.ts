@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { MemberRole } from '../domain/scopes.ts'
 import { officeWorld, tokenOf, type BrowserOf } from './office.test-kit.ts'
 
@@ -11,7 +11,6 @@ const shop = await office.sender()
 const owner = await office.signedIn('owner', shop.workspaceId)
 await office.app.listen({ host: '127.0.0.1', port: 0 })
 const port = (office.app.server.address() as AddressInfo).port
-afterAll(() => office.close())
 
 const invite = (who: BrowserOf, email: string, role: MemberRole = 'viewer') =>
   who.ask('POST', '/invitations', { body: { email, role } })

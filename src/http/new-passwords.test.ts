@@ -1,12 +1,11 @@
 // Somebody guesses at an account, and its person chooses a new password: the strangers must not keep her out, nor get more guesses by it.
 import { Secret, TOTP } from 'otpauth'
-import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest'
+import { afterEach, expect, onTestFinished, test } from 'vitest'
 import { limits } from '../config.ts'
 import { officeWorld, tokenOf, type OfficeWorld } from './office.test-kit.ts'
 
 const office = await officeWorld()
 afterEach(() => office.world.db.run('delete from sign_in_guesses'))
-afterAll(() => office.close())
 
 type Browser = ReturnType<OfficeWorld['browser']>
 const enter = async (browser: Browser, email: string, password: string, code?: string) => {

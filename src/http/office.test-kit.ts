@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { atTheEnd, ending } from '../../test/world/ending.ts'
 import { makeAccept, makeAcceptMail } from '../accept/accept.ts'
 import { acceptTools, patientScanner } from '../accept/accept.test-kit.ts'
 import { silentLog, type Facts } from '../base/log.ts'
@@ -75,13 +76,12 @@ export interface OfficeWorld {
   meanwhile<T>(change: string, id: string, ask: () => Promise<T>, workspace?: WorkspaceId): Promise<T>
   /** Until that many mails of the installation were sent; the last one. */
   mail(many: number): Promise<Notice>
-  close(): Promise<void>
 }
 
 export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<OfficeWorld> {
   const world = await storeWorld()
   const { db } = world
-  const dns = await startDnsServer()
+  const dns = await ending(startDnsServer)
   const vault = makeVault(randomBytes(32).toString('base64'))
   const sent: Notice[] = []
   const waiting: (() => void)[] = []
@@ -141,6 +141,10 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
       webhooks: makeWebhookDesk({ db, vault, targets, timeScale: 1 }),
       catchUp: () => Promise.resolve({ events: [], next: 'start', more: false }),
     },
+  })
+  atTheEnd(async () => {
+    await app.close()
+    await scanner.stop()
   })
 
   const browser = (workspace?: string): BrowserOf => {
@@ -223,11 +227,6 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     mail: async (many) => {
       while (sent.length < many) await new Promise<void>((resolve) => waiting.push(resolve))
       return sent[many - 1] as Notice
-    },
-    close: async () => {
-      await app.close()
-      await scanner.stop()
-      await world.close()
     },
   }
 }

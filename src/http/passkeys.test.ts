@@ -1,13 +1,12 @@
 // Passkeys as an authenticator of our own meets them, which signs as most devices do (ES256): what a question is bound to, and that nobody's is lost
 // by what others ask. In a real browser, whose authenticator chooses Ed25519: test/dashboard/passkeys.test.ts.
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { officeWorld, type BrowserOf } from './office.test-kit.ts'
 
 const origin = 'http://localhost:3000'
 const office = await officeWorld(origin)
 const person = await office.signedIn('developer', (await office.sender()).workspaceId)
-afterAll(() => office.close())
 
 const sha256 = (octets: string | Buffer): Buffer => createHash('sha256').update(octets).digest()
 const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })

@@ -1,6 +1,6 @@
 // A mailbox that is not needed any more is removed: nothing is sent from it again, what was sent from it stays as it was, and its address and its
 // domain are free.
-import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { claimDue } from '../store/claim.ts'
@@ -21,7 +21,6 @@ beforeEach(async () => {
   key = await office.key(shop.workspaceId, 'mail.send', 'mail.status.read')
   address = await office.world.value('select address from mailboxes where id = $1', [shop.mailboxId])
 })
-afterAll(() => office.close())
 
 const remove = async (id: string = shop.mailboxId) => (await owner.ask('DELETE', `/mailboxes/${id}`)).statusCode
 const send = (mailboxId: string = shop.mailboxId) =>

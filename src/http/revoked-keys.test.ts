@@ -1,12 +1,11 @@
 // What a key leaves behind when it is revoked: what it made is named, as far as it still works, and nothing is made behind the revocation's back.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { scopes } from '../domain/scopes.ts'
 import { officeWorld, tokenOf, type BrowserOf } from './office.test-kit.ts'
 
 const office = await officeWorld()
 const place = await office.sender()
 const boss = await office.signedIn('owner', place.workspaceId)
-afterAll(() => office.close())
 
 interface Made {
   readonly id: string

@@ -1,6 +1,6 @@
 // Sessions and signing in over HTTP: attacks T5 to T8.
 import { TOTP, Secret } from 'otpauth'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { silentLog } from '../base/log.ts'
 import { pruneGuesses } from '../store/sign-in-guesses.ts'
@@ -10,7 +10,6 @@ import { officeWorld, tokenOf } from './office.test-kit.ts'
 const office = await officeWorld()
 const shop = await office.sender()
 afterEach(() => office.world.setClock())
-afterAll(() => office.close())
 
 const signIn = (email: string, password: string, code?: string) => ({
   body: { email, password, ...(code !== undefined && { code }) },
@@ -56,7 +55,6 @@ describe('a session', () => {
       expect.objectContaining({ name: '__Host-posthorn-device', path: '/', secure: true, httpOnly: true }),
     ])
     expect(answer.cookies.some((cookie) => 'domain' in cookie)).toBe(false)
-    await secure.close()
   })
 
   test('a token that was planted before the sign-in is worth nothing after it', async () => {

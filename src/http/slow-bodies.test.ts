@@ -55,7 +55,6 @@ const refused = (lines: readonly Line[]) => lines.filter(({ line }) => line.stat
 
 test('however many sign-ins strangers begin and hold back, a person signs in over a slow line, and messages find their room', async () => {
   const office = await officeWorld()
-  cleanups.push(() => office.close())
   const { email, password } = await office.login()
   const shop = await office.sender()
   const key = await office.key(shop.workspaceId, 'mail.send')

@@ -1,7 +1,7 @@
 // What somebody without an account can take away from others: nothing that is shared, however many requests they begin.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { addPasswordReset } from '../store/password-resets.ts'
 import type { Mistake } from '../workspace/mistake.ts'
@@ -13,7 +13,6 @@ import { httpServer } from './server.ts'
 const office = await officeWorld()
 await office.app.listen({ host: '127.0.0.1', port: 0 })
 const port = (office.app.server.address() as AddressInfo).port
-afterAll(() => office.close())
 
 const sockets: Socket[] = []
 afterEach(() => {

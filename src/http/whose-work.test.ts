@@ -1,5 +1,5 @@
 // Whose work it is goes along with it (docs/decisions/0056), also with work that a request leaves behind: else it has no share, and takes all there is.
-import { afterAll, afterEach, expect, test, vi } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { currentOwner } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { Statement } from '../store/database.ts'
@@ -13,7 +13,6 @@ await office.world.db.run(
   [shop.workspaceId, 3 * limits.suppressionImportRows],
 )
 afterEach(() => vi.restoreAllMocks())
-afterAll(() => office.close())
 
 /** On whose behalf this statement has been asked, each time. */
 function askersOf(name: string): string[] {

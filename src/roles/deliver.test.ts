@@ -1,10 +1,8 @@
 // How the parts of the role hang together, where a wrong wire would still look right: each setting that says how long something is kept, and
 // the question that every connection asks which claims or arms.
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { silentLog } from '../base/log.ts'
 import { makeMetrics } from '../base/metrics.ts'
@@ -26,11 +24,7 @@ let world: StoreWorld
 let folder: string
 beforeEach(async () => {
   world = await storeWorld()
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-role-'))
-})
-afterEach(async () => {
-  await world.close()
-  rmSync(folder, { recursive: true })
+  folder = temporaryFolder()
 })
 
 const started = (

@@ -1,11 +1,10 @@
-import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { folding } from './folding.ts'
 import type { Db } from '../store/database.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
 })

@@ -1,4 +1,4 @@
-import { afterAll, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
 import { housekeeper } from './housekeeper.ts'
@@ -7,7 +7,6 @@ import { storeWorld } from '../store/store.test-kit.ts'
 import { watched } from '../store/watched.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7, auditDays: 400 }
 

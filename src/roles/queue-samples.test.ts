@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { queueSamples } from './queue-samples.ts'
 import { isMailReal } from '../store/routes.ts'
@@ -6,7 +6,6 @@ import { storeWorld } from '../store/store.test-kit.ts'
 
 const vault = makeVault('a key for the tests of the queue samples')
 const world = await storeWorld()
-afterAll(() => world.close())
 
 test('that there was never a backup is told as soon as mail leaves the machine, be it over the route of one workspace alone', async () => {
   const age = async () =>

@@ -54,7 +54,6 @@ beforeEach(async () => {
 afterAll(async () => {
   await server.stop()
   await dns.stop()
-  await world.close()
 })
 
 interface Sent {

@@ -10,10 +10,7 @@ import { replyTo } from './refusals.ts'
 
 const scanner = patientScanner()
 const world = await storeWorld()
-afterAll(async () => {
-  await scanner.stop()
-  await world.close()
-})
+afterAll(() => scanner.stop())
 
 async function answerTo(changes: Partial<MailSubmission>): Promise<string> {
   const { workspaceId, mailboxId } = await world.sender()

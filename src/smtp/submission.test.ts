@@ -2,7 +2,7 @@
 // that address and that credential, and by nobody else (issue 4, limits).
 import { EventEmitter, once } from 'node:events'
 import { connect } from 'node:net'
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Guesses } from '../base/guesses.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import { makeApiKey, makeVault } from '../base/secret.ts'
@@ -89,7 +89,6 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
 })
-afterAll(() => world.close())
 
 /** As the role has it, but for TLS, which thousands of sessions would spend a minute on. */
 async function started(changes: Partial<ServerLimits> = {}, room?: ContentRoom): Promise<SmtpServer> {

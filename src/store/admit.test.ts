@@ -1,7 +1,7 @@
 // The acceptance commit on real PostgreSQL: exact quotas whoever asks and however many, windows at their edges, and the record, content,
 // queue row, key and event together or not at all.
 import { randomBytes } from 'node:crypto'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter, surelyNotAdmitted, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
@@ -16,7 +16,6 @@ const world = await storeWorld()
 const here = makeAdmitter(world.db)
 const there = makeAdmitter(world.anotherNode())
 afterEach(() => world.setClock())
-afterAll(() => world.close())
 
 const admissions = (sender: Sender, n: number, by: readonly Admitter[]): Promise<Admission>[] =>
   Array.from({ length: n }, (_, i) => (by[i % by.length] as Admitter).admit(world.submission(sender)))

@@ -1,8 +1,7 @@
 // What an administrator may arrange around our tables, and what goes on all the same: a schema of another name, a publication of every table.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { emptyDatabase } from '../../test/world/postgres.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { backUp } from './backup.ts'
@@ -17,7 +16,7 @@ const shop = '00000000-0000-4000-8000-000000000001' as WorkspaceId
 /** In a database where `arrange` comes before the migrations. */
 async function arranged(arrange: (name: string) => readonly string[], work: (db: Db) => Promise<void>) {
   const empty = await emptyDatabase()
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-arranged-'))
+  const folder = temporaryFolder()
   const open = () => openDatabase(empty.connection, { name: 'test', connectionsMax: 1, answerMs: 15_000 })
   try {
     const before = open()
@@ -36,7 +35,6 @@ async function arranged(arrange: (name: string) => readonly string[], work: (db:
     await backUp(empty.connection, join(folder, 'backup'))
   } finally {
     await empty.drop()
-    rmSync(folder, { recursive: true, force: true })
   }
 }
 

@@ -3,20 +3,18 @@ import {
   createWriteStream,
   existsSync,
   lstatSync,
-  mkdtempSync,
   openSync,
   readFileSync,
   readlinkSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
+import { ending, temporaryFolder } from '../../test/world/ending.ts'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { makeAdmitter } from './admit.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -27,13 +25,8 @@ import { openDatabase, type Db } from './database.ts'
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
-const empty = await freshDatabase()
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-backup-'))
-afterAll(async () => {
-  await world.close()
-  await empty.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+const empty = await ending(freshDatabase)
+const folder = temporaryFolder()
 
 /** Every row of every table as text, sorted: what two databases must agree in. */
 async function contentOf(connection: FreshDatabase['connection']): Promise<Record<string, string[]>> {
@@ -108,7 +101,6 @@ describe('a backup', () => {
       expect((await other.query(dated)).rows).toEqual(await from.db.run(dated))
       await other.end()
     } finally {
-      await from.close()
       await to.drop()
     }
   })
@@ -171,7 +163,7 @@ describe('a backup', () => {
       })
       await fresh.drop()
     } finally {
-      await Promise.all([quiet.close(), there.drop()])
+      await there.drop()
     }
   })
 

@@ -1,7 +1,7 @@
 // What a release before migration 0067 does beside this one, while a domain has an Ed25519 key: its statements, word for word, over the view that has
 // its table's name. It goes with that view, one release after this one.
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { prepareDkimKey, switchDkimKey } from './domain-checks.ts'
 import { readSigningKeys } from './signing-keys.ts'
 import { beginRemoval, carryOnRemoval } from './removal.ts'
@@ -9,7 +9,6 @@ import { storeWorld, type Sender } from './store.test-kit.ts'
 
 let sender: Sender
 const world = await storeWorld()
-afterAll(() => world.close())
 
 const key = { publicKey: 'x', privateKeySealed: Buffer.from('x') }
 beforeEach(async () => {

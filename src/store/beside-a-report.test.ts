@@ -1,6 +1,6 @@
 // Reports change a message's row whenever they come, also while a statement of the queue waits for it. What PostgreSQL then does with a row that has
 // changed (EvalPlanQual) loses it, or fails, for some shapes of a statement over partitions (docs/decisions/0064): none of ours may have one.
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { claimDue } from './claim.ts'
 import { makeRecorder, reap, type Armable, type Ending } from './outbound.ts'
@@ -15,7 +15,6 @@ beforeEach(async () => {
   await world.db.run('delete from outbound')
   sender = await world.sender()
 })
-afterAll(() => world.close())
 
 /** One of this month and three of earlier ones, each in a partition of its own. */
 async function messages(as: ClaimedAs = {}): Promise<Armable[]> {

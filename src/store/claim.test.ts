@@ -1,6 +1,6 @@
 // Who gets the next turns, on real PostgreSQL: workspaces before lanes before length of the queue, rooms of destinations kept, and a cost
 // that does not grow with what waits. Cost is counted in pages that were looked at: time would depend on the machine.
-import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Client } from 'pg'
 import { makeAdmitter } from './admit.ts'
 import { claimDue, type ClaimAnswer, type ClaimRequest } from './claim.ts'
@@ -12,7 +12,6 @@ import { leastId } from './message-id.ts'
 const world = await storeWorld()
 // Not deleted: what a vacuum leaves of that is its own affair.
 beforeEach(() => world.db.run('truncate outbound'))
-afterAll(() => world.close())
 
 const request: ClaimRequest = { ...wholeClaim, most: 100 }
 const claim = (more: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> => claimDue(world.db, { ...request, ...more })

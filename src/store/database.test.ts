@@ -1,12 +1,12 @@
 // What every connection promises by itself (decisions A1), whatever the server's default is.
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import { Client } from 'pg'
 import { expect, test, vi } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { freshDatabase, urlOf } from '../../test/world/postgres.ts'
@@ -235,7 +235,6 @@ test('rows that wait for a database which lets nobody in are refused together: e
     await doorkeeper.query(`alter database "${name}" allow_connections true`)
     await doorkeeper.end()
     await real.close()
-    await world.close()
   }
 })
 
@@ -485,7 +484,7 @@ test('a line that falls silent within a transaction is waited for once: its call
 
 test('a server that shows a certificate which has run out, or is for another host, is away: what is accepted waits, callers are told to come back, and each is told why', async () => {
   const { key, cert, ca } = certificateFor('db.example')
-  const authority = join(mkdtempSync(join(tmpdir(), 'posthorn-authority-')), 'ca.pem')
+  const authority = join(temporaryFolder(), 'ca.pem')
   writeFileSync(authority, ca)
   const server = createServer((line) =>
     line.once('data', () => {
@@ -501,14 +500,13 @@ test('a server that shows a certificate which has run out, or is for another hos
   const errors = await Promise.all(doors.map((ask) => ask().catch((error: unknown) => error)))
   await db.close()
   server.close()
-  rmSync(dirname(authority), { recursive: true })
   expect(errors.map(String)).toEqual(Array(2).fill(expect.stringContaining("does not match certificate's altnames")))
   expect(errors.map(isDatabaseAway)).toEqual([true, true])
 })
 
 test('a file of DATABASE_URL that is away while it is renewed costs the lines that would be opened then, and neither the process nor what was asked over others', async () => {
   const fresh = await freshDatabase()
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-renewed-'))
+  const folder = temporaryFolder()
   const file = join(folder, 'client.crt')
   // Read whatever sslmode says.
   const there = { url: `${urlOf(fresh.connection)}&sslmode=disable&sslcert=${file}` }
@@ -539,6 +537,5 @@ test('a file of DATABASE_URL that is away while it is renewed costs the lines th
     await listening.stop()
     await db.close()
     await fresh.drop()
-    rmSync(folder, { recursive: true })
   }
 })

@@ -1,5 +1,5 @@
 // What has expired is over, on real PostgreSQL, whether or not it would get a turn; and nothing else is touched by the look for it.
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
@@ -10,7 +10,6 @@ import { watched } from './watched.test-kit.ts'
 
 const world = await storeWorld()
 beforeEach(() => world.db.run('truncate outbound'))
-afterAll(() => world.close())
 
 async function submit(destination = 'a.example'): Promise<MessageId> {
   const row = world.submission(await world.sender(), { destination })

@@ -1,6 +1,6 @@
 // The rules that stop delivery everywhere: a node compares itself with the database, arms raise its counter, journals are told, and only an
 // operator lifts the fence. Each test has a database of its own, because a stop is for all.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Client } from 'pg'
 import {
   assumeSentSince,
@@ -27,7 +27,6 @@ beforeEach(async () => {
   world = await storeWorld()
   sender = await world.sender()
 })
-afterEach(() => world.close())
 
 const check = (node: string, mark?: NodeMark) => checkInNode(world.db.rows, node, 'node.test', mark)
 const reasons = async () => (await readStops(world.db.rows)).map(({ kind, reason }) => `${kind} ${reason}`)
@@ -130,13 +129,9 @@ describe('a node that checks in', () => {
     await delivering()
     await queued()
     const elsewhere = await storeWorld()
-    try {
-      const vouching = await elsewhere.session()
-      await vouchFor(async ({ text }, values = []) => (await vouching.query(text, values as unknown[])).rows as never)
-      expect((await check(uuid())).trouble).toBe('no_mark')
-    } finally {
-      await elsewhere.close()
-    }
+    const vouching = await elsewhere.session()
+    await vouchFor(async ({ text }, values = []) => (await vouching.query(text, values as unknown[])).rows as never)
+    expect((await check(uuid())).trouble).toBe('no_mark')
   })
 
   test('without a file, where nothing is undelivered', async () => {

@@ -23,10 +23,7 @@ beforeEach(async () => {
   await world.db.run('delete from outbound')
   sender = await world.sender()
 })
-afterAll(async () => {
-  await db.close()
-  await world.close()
-})
+afterAll(() => db.close())
 
 const claimed = (as: ClaimedAs, many = 3): Promise<Armable[]> =>
   world.claimed(

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
@@ -17,7 +17,6 @@ beforeEach(async () => {
   world = await storeWorld()
   sender = await world.sender()
 })
-afterEach(() => world.close())
 
 const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7, auditDays: 400 }
 const noPause = () => Promise.reject(new Error('nothing was in use'))

@@ -1,9 +1,8 @@
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { noteBackup, readLastBackup } from './last-backup.ts'
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 test('the youngest backup is told with its size and its age by the database’s clock; of other tools when they said so', async () => {
   const { db } = world

@@ -1,13 +1,12 @@
 // No statement both locks rows and looks into partitioned tables (docs/decisions/0064): on PostgreSQL 18 the server may crash over a row that
 // changed meanwhile, and on every release such a statement may leave rows out. A race shows that seldom, and a text always.
 import { readdirSync, readFileSync } from 'node:fs'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
 const names = await world.value<string>(`select string_agg(relname, '|') from pg_class where relkind = 'p'`)
 const partitioned = new RegExp(`\\b(?:from|join|update|using) (?:${names})\\b`)
-afterAll(() => world.close())
 
 const locks = /\bfor (?:no key )?(?:update|share|key share)\b/
 /** One row, which is named: its partition is chosen once, before anything is locked. */

@@ -1,19 +1,15 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/world/ending.ts'
 import { installationKeys } from '../base/installation-key.ts'
 import { openVault, WrongInstallationKey } from './mac-root.ts'
 import { storeWorld } from './store.test-kit.ts'
 
 const [key, other] = ['k'.repeat(32), 'o'.repeat(32)]
 const world = await storeWorld()
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-wrong-key-'))
+const folder = temporaryFolder()
 await openVault({ all: () => [key] }, world.db)
-afterAll(async () => {
-  await world.close()
-  rmSync(folder, { recursive: true, force: true })
-})
 
 const keysOf = (secret?: string) =>
   installationKeys({ POSTHORN_DATA_DIR: folder, POSTHORN_SECRET_KEY: secret, POSTHORN_SECRET_KEYS_ACCEPTED: [] })

@@ -1,10 +1,9 @@
-import { afterAll, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { currentOwner, doneFor } from '../base/turns.ts'
 import { makeIds, timeOfId } from './message-id.ts'
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 test('ids and the time by which messages expire are the database’s, however wrong this node’s clock is', async () => {
   const ids = makeIds(world.db)

@@ -27,7 +27,6 @@ test('a database that its server does not have cannot be reached, in the words o
     message:
       'database "nobody_has_this" does not exist: the database cannot be reached; postgresql.log in the data folder says why.',
   })
-  await world.close()
 })
 
 test('in a database that the service would refuse nothing is made, by a command neither', async () => {
@@ -48,7 +47,6 @@ test('the version is the newest migration, also where nothing is to be done', as
     .sort()
     .at(-1)
   expect(`${(await migrate(world.connection)).version}.sql`).toBe(newest)
-  await world.close()
 })
 
 test('a history with a gap is a fault of its own, and no newer release', async () => {
@@ -58,7 +56,6 @@ test('a history with a gap is a fault of its own, and no newer release', async (
     name: 'Error',
     message: 'a migration failed; the database is unchanged',
   })
-  await world.close()
 })
 
 test('a database that a newer release has migrated is refused in one sentence with its newest schema, and left as it is', async () => {
@@ -71,7 +68,6 @@ test('a database that a newer release has migrated is refused in one sentence wi
       /^the database belongs to a newer release: it has the schema 9999-of-tomorrow, and this one ends with \d{4}-/,
     ) as string,
   })
-  await world.close()
 })
 
 test.each([
@@ -134,7 +130,6 @@ test('a migration that needs a table which a backup reads holds up nobody behind
   hasRead = true
   await migrated
   expect(await world.value(`select to_regclass('idempotency_keys_age')::text`)).toBeNull()
-  await world.close()
 })
 
 test('a migration that never gets its table gives up with the reason, and has changed nothing', async () => {
@@ -157,7 +152,6 @@ test('a migration that never gets its table gives up with the reason, and has ch
   ])
   await backup.query('commit')
   expect(await world.value(`select to_regclass('idempotency_keys_age')::text`)).toBe('idempotency_keys_age')
-  await world.close()
 })
 
 test('a signal that ends the start, or a server that goes, in the middle of a migration is told to whoever waits, and ends no process by itself', async () => {
@@ -174,7 +168,6 @@ test('a signal that ends the start, or a server that goes, in the middle of a mi
   given.abort()
   await refused
   await backup.query('commit')
-  await world.close()
 })
 
 test('a migration whose commit waits for a synchronous standby says for whom, and is made when that is back', async () => {

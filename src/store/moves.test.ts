@@ -1,12 +1,11 @@
 // Both tables of moves, TypeScript's and PostgreSQL's, say the same of every pair; and the queue's own guards hold whatever statement asks.
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { messageStatuses, type MessageStatus } from '../domain/message.ts'
 import { isFinal, mayBecome } from '../domain/moves.ts'
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
 const sender = await world.sender()
-afterAll(() => world.close())
 
 const refused = { code: '23514' } // check_violation, which the triggers raise too
 const finished = (status: MessageStatus) => (isFinal(status) ? 'now()' : 'null')

@@ -1,5 +1,5 @@
 // A commit that notifies waits for every other one that does: the busy pools leave it to a session that waits for no disk.
-import { afterAll, afterEach, expect, test, vi } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import type { Notification } from 'pg'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
@@ -18,7 +18,6 @@ afterEach(async () => {
   await world.db.run('delete from webhook_endpoints')
   heard.length = 0
 })
-afterAll(() => world.close())
 
 function nudging(): Nudges {
   const nudges = makeNudges(world.connection)

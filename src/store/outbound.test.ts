@@ -2,7 +2,7 @@
 // (delivery-semantics, "What breaks it"). Where two sessions meet, one is held by a lock until the other has done its part.
 import { randomUUID } from 'node:crypto'
 import type { Client } from 'pg'
-import { afterAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
 import {
@@ -26,7 +26,6 @@ const recorder = makeRecorder(world.db, world.db, node)
 beforeEach(async () => {
   sender = await world.sender()
 })
-afterAll(() => world.close())
 
 const triesMax = 10
 const one = async (as: ClaimedAs = {}): Promise<Armable> => (await world.claimed(sender, [as]))[0] as Armable
@@ -934,7 +933,6 @@ describe('what a batch costs in a plan that was made while the queue was empty',
     '%s, planned while %s: as many pages beside 3,000 other claims as beside none',
     async (act, _, before) => {
       const world = await storeWorld() // what other tests left in the queue is in the way
-      onTestFinished(() => world.close())
       const sender = await world.sender()
       const others = () =>
         world.db.run(

@@ -1,7 +1,7 @@
 // Pages go by ids, and what is too much goes from the oldest on: both by the database's time. Here its clock is a year from this node's, which is
 // what a node is to another whose clock is wrong.
 import { randomUUIDv7 } from 'node:crypto'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { countAudit, pageAudit, writeAudit } from './audit.ts'
@@ -16,7 +16,6 @@ import { queueTest } from './webhook-replay.ts'
 
 const world = await storeWorld()
 const sender = await world.sender()
-afterAll(() => world.close())
 
 const later = '2031-01-01T00:00:00Z'
 const earlier = '2030-12-31T00:00:00Z'

@@ -1,10 +1,9 @@
 // Answers to questions that were put to authenticators: each is noted once, and forgotten when its question is long closed.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { noteAnswer } from './passkeys.ts'
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 test('of two that bring the same answer at once, on two nodes, one is the first; and what is long closed is forgotten', async () => {
   const user = world.nextId()

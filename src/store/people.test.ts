@@ -1,6 +1,6 @@
 // What a person, or a workspace with many members, may have at a time: the oldest goes, or the next is refused, and nobody else feels it.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { WorkspaceId } from '../domain/message.ts'
 import { saveInvitation } from './invitations.ts'
 import { lockMembers } from './members.ts'
@@ -12,7 +12,6 @@ import { insertSession, listSessionRows } from './sessions.ts'
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 async function person(): Promise<string> {
   const id = randomUUID()

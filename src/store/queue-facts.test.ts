@@ -1,12 +1,11 @@
 // What waits, asked of the real database: an alert ends by the answer.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { makeAdmitter } from './admit.ts'
 import { routesWaitedFor } from './queue-facts.ts'
 import type { RelayRoute } from './reports.ts'
 import { storeWorld, type Sender } from './store.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 test('mail waits for the route of its workspace, or else for that of the installation, until it is final', async () => {
   const one = await world.sender()

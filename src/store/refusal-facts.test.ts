@@ -1,10 +1,9 @@
 // What the doctor is told of refusals by policy holds for every workspace, however many others have much to tell.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { readRefusalFacts } from './refusal-facts.ts'
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 /** Reports about so many messages of an hour ago. */
 const told = (workspaceId: string, many: number, host: string, of: string) =>

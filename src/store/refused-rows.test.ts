@@ -1,6 +1,6 @@
 // One message whose rows contradict each other (a restore of single tables, a hand) holds up nobody else: claims, reapers and the walk over what has
 // expired go past what the database refuses, on real PostgreSQL, and say so.
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue } from './claim.ts'
@@ -18,7 +18,6 @@ beforeEach(async () => {
   sender = await world.sender()
   said = []
 })
-afterAll(() => world.close())
 
 async function submit(of = sender): Promise<MessageId> {
   const row = world.submission(of)

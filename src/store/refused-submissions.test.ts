@@ -1,5 +1,5 @@
 // The record of what was refused: written behind the answers, bounded, each workspace its own, gone after 30 days.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { silentLog, type Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -8,7 +8,6 @@ import { makeRefusalBook, pruneRefusals, searchRefusals, withoutAddresses } from
 import { storeWorld } from './store.test-kit.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 const latest = async (workspace: WorkspaceId, most = 9) =>
   (await searchRefusals(world.db, workspace, {}, { most })).rows
 

@@ -1,5 +1,5 @@
 // A workspace that is removed is gone from every table, whatever happens on the way; and nothing else is.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -19,7 +19,6 @@ let world: StoreWorld
 beforeEach(async () => {
   world = await storeWorld()
 })
-afterEach(() => world.close())
 
 const operator = 'operator:test'
 const begin = (space: Whole, db = world.db) => beginRemoval(db, space.workspaceId, operator)

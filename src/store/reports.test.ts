@@ -1,5 +1,5 @@
 // Recording what providers report: each report once, one final status whatever the order, and never a word about the processing state.
-import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { rankOf } from '../domain/delivery-status.ts'
 import type { Claim, DeliveryEventType, MessageId } from '../domain/message.ts'
@@ -13,7 +13,6 @@ const record = makeReportRecorder(world.db)
 beforeEach(async () => {
   sender = await world.sender()
 })
-afterAll(() => world.close())
 
 const print = (text: string): string => Buffer.from(text.padEnd(32, '.')).toString('hex')
 

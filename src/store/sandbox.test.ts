@@ -1,4 +1,4 @@
-import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { makeVault } from '../base/secret.ts'
 import { makeToken } from '../mail/return-path.ts'
 import type { Armable } from './outbound.ts'
@@ -12,7 +12,6 @@ import { pageMessages } from './views/message-list.ts'
 
 const vault = makeVault(Buffer.alloc(32, 7).toString('base64'))
 const world = await storeWorld()
-afterAll(() => world.close())
 
 let shop: Sender
 let bakery: Sender

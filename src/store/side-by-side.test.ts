@@ -2,7 +2,7 @@
 // over messages of four partitions. No statement may fail, and in the end each message's record, its history and its place in the queue are one story.
 import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { rankOf } from '../domain/delivery-status.ts'
 import { claimDue, type LaneCursors } from './claim.ts'
 import { extendLeases, extendLocked, claimName, makeRecorder, reap, type Claimed, type Ending } from './outbound.ts'
@@ -34,7 +34,6 @@ for (const { workspaceId, mailboxId } of senders)
     [workspaceId, mailboxId, messagesEach],
   )
 await world.db.run('analyze')
-afterAll(() => world.close())
 
 /** Failures of statements, with what was asked. */
 const failures: string[] = []

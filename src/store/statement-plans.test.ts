@@ -34,10 +34,7 @@ await world.db.run(
 for (const table of ['suppressions', 'users', 'audit_log', 'domains', 'mailboxes', 'outbound', 'webhook_queue'])
   await world.db.run(`alter table ${table} set (autovacuum_enabled = off)`)
 const session = openDatabase(world.connection, { name: 'one session', connectionsMax: 1, answerMs: 15_000 })
-afterAll(async () => {
-  await session.close()
-  await world.close()
-})
+afterAll(() => session.close())
 
 interface Plan {
   readonly 'Node Type': string
@@ -350,7 +347,6 @@ test('an arm looks up what it needs of each message, also where the plan was mad
   const plan = await armed(last)
   expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks']).toBeLessThan(100)
   await worker.close()
-  await fresh.close()
 })
 
 test('a fold of the counts goes along what was folded under an open snapshot now and then, not each second', async () => {

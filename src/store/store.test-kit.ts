@@ -2,6 +2,7 @@
 // can be moved (app_now() is replaced in that database alone).
 import { setTimeout } from 'node:timers/promises'
 import { Client } from 'pg'
+import { atTheEnd } from '../../test/world/ending.ts'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { AdmissionRow } from './admit.ts'
@@ -92,7 +93,15 @@ export interface ClaimedAs {
   readonly expired?: boolean
 }
 
+/** One that closes itself: behind the test that makes it, or behind the file. */
 export async function storeWorld(): Promise<StoreWorld> {
+  const world = await openStoreWorld()
+  atTheEnd(() => world.close())
+  return world
+}
+
+/** One that its maker closes. */
+export async function openStoreWorld(): Promise<StoreWorld> {
   const database = await freshDatabase()
   const pools: Db[] = []
   const sessions: Client[] = []
@@ -199,6 +208,13 @@ export async function storeWorld(): Promise<StoreWorld> {
     return made
   }
 
+  let closed: Promise<void> | undefined
+  const close = async (): Promise<void> => {
+    ids.stop()
+    await Promise.all([...pools.map((pool) => pool.close()), ...sessions.map((each) => each.end())])
+    await database.drop()
+  }
+
   return {
     db,
     connection: database.connection,
@@ -274,10 +290,6 @@ export async function storeWorld(): Promise<StoreWorld> {
           [id],
         )
       ).map(({ line }) => line),
-    close: async () => {
-      ids.stop()
-      await Promise.all([...pools.map((pool) => pool.close()), ...sessions.map((session) => session.end())])
-      await database.drop()
-    },
+    close: () => (closed ??= close()),
   }
 }

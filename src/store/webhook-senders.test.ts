@@ -1,5 +1,5 @@
 // An endpoint fails in the time in which somebody posts to it, and in no other.
-import { afterAll, afterEach, expect, test, vi } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import { storeWorld } from './store.test-kit.ts'
 import { watched } from './watched.test-kit.ts'
@@ -10,7 +10,6 @@ afterEach(async () => {
   vi.useRealTimers()
   await world.setClock()
 })
-afterAll(() => world.close())
 
 const start = Date.parse('2026-11-01T12:00:00Z')
 const at = (ms: number): Promise<void> => world.setClock(new Date(start + ms).toISOString())

@@ -1,7 +1,7 @@
 // The outbox and the reading of events, on real PostgreSQL: beside every event in its transaction, for those who want it; shared fairly; never
 // past an event that commits late.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { WorkspaceId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { storeWorld, type Sender } from './store.test-kit.ts'
@@ -17,7 +17,6 @@ import { leastId } from './message-id.ts'
 
 const world = await storeWorld()
 beforeEach(() => world.db.run('delete from webhook_queue'))
-afterAll(() => world.close())
 
 async function customer(types: readonly string[] | null = null): Promise<Sender> {
   const sender = await world.sender()

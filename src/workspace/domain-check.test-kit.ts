@@ -1,7 +1,8 @@
 // A name server of the tests' own, and a real database whose clock is moved: whoever imports this has both.
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeEach } from 'vitest'
+import { beforeEach } from 'vitest'
 import { startDnsServer, type Name } from '../../test/world/dns-server.ts'
+import { ending } from '../../test/world/ending.ts'
 import { makeVault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
@@ -12,9 +13,8 @@ export const hostname = 'node.test'
 export const vault = makeVault(randomBytes(32).toString('base64'))
 export let checker: DomainChecker
 export let told: DomainChange[]
-export const [world, dns] = await Promise.all([storeWorld(), startDnsServer()])
+export const [world, dns] = await Promise.all([storeWorld(), ending(startDnsServer)])
 export const workspace = (await world.sender()).workspaceId
-afterAll(() => Promise.all([world.close(), dns.stop()]))
 
 beforeEach(async () => {
   for (const name of Object.keys(dns.zone)) delete dns.zone[name]

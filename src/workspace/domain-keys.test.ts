@@ -28,15 +28,11 @@ test('keys are made one at a time, by turns: who wants many holds up nobody who 
 
 test('the word of an operator for a domain is for that workspace alone: whoever else claims its name has to show that it is theirs', async () => {
   const world = await storeWorld()
-  try {
-    const tools = { db: world.db, vault: makeVault(randomBytes(32).toString('base64')), hostname: 'node.test' }
-    const [known, stranger] = [(await world.sender()).workspaceId, (await world.sender()).workspaceId]
-    const add = (workspace: WorkspaceId, verified: boolean) => addDomain(tools, workspace, 'shop.example', verified)
-    for (const each of [known, stranger]) await add(each, false)
-    expect(await add(known, true)).toMatchObject({ status: 'verified' })
-    const theirs = (await listDomains(world.db, stranger, tools.hostname)).find(({ name }) => name === 'shop.example')
-    expect(theirs).toMatchObject({ status: 'pending', vouched: false })
-  } finally {
-    await world.close()
-  }
+  const tools = { db: world.db, vault: makeVault(randomBytes(32).toString('base64')), hostname: 'node.test' }
+  const [known, stranger] = [(await world.sender()).workspaceId, (await world.sender()).workspaceId]
+  const add = (workspace: WorkspaceId, verified: boolean) => addDomain(tools, workspace, 'shop.example', verified)
+  for (const each of [known, stranger]) await add(each, false)
+  expect(await add(known, true)).toMatchObject({ status: 'verified' })
+  const theirs = (await listDomains(world.db, stranger, tools.hostname)).find(({ name }) => name === 'shop.example')
+  expect(theirs).toMatchObject({ status: 'pending', vouched: false })
 })

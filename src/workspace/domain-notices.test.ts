@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
+import { ending } from '../../test/world/ending.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
@@ -10,8 +11,7 @@ import { makeDomainNotices } from './domain-notices.ts'
 import { addDomain } from './domains.ts'
 import { createUser } from './logins.ts'
 import type { Notice } from './notices.ts'
-const [world, dns] = await Promise.all([storeWorld(), startDnsServer()])
-afterAll(() => Promise.all([world.close(), dns.stop()]))
+const [world, dns] = await Promise.all([storeWorld(), ending(startDnsServer)])
 
 test('the owners are told when a domain breaks, stops, and works again, and what is wrong with it; others are not', async () => {
   const { workspaceId } = await world.sender()

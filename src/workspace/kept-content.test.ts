@@ -1,5 +1,5 @@
 // What a workspace that keeps no content has promised: what was dropped once is gone, whatever is set afterwards (decisions K).
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { makeVault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
@@ -8,7 +8,6 @@ import { changeWorkspace } from './own-workspace.ts'
 import { setWorkspace } from './workspace.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 const byOperator = (id: WorkspaceId) =>
   setWorkspace(world.db, makeVault('a key for the test of kept content'), id, { keepsContent: true })

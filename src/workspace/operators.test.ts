@@ -1,5 +1,5 @@
 // What operators are told of the queue, over a real one.
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { storeWorld } from '../store/store.test-kit.ts'
 import { readLanes } from '../store/views/operations.ts'
 import { setDrain } from '../store/fence.ts'
@@ -7,7 +7,6 @@ import { readHealth, readQueue } from './workspace.ts'
 
 const world = await storeWorld()
 const shop = await world.sender()
-afterAll(() => world.close())
 beforeEach(() => world.db.run('delete from outbound'))
 
 const waiting = (many: number, domains: number) =>

@@ -1,6 +1,6 @@
 // The sandbox's inbox says of a mail what the record says of the message.
 import { buffer } from 'node:stream/consumers'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { effortOfWaiting } from '../base/effort.test-kit.ts'
 import { limits } from '../config.ts'
 import { readSubmittedMail } from '../mail/submitted-mail.ts'
@@ -9,7 +9,6 @@ import { watched } from '../store/watched.test-kit.ts'
 import { listSandbox, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 /** The only mail in the inbox of a workspace. */
 async function handedIn(mail: Buffer) {

@@ -1,5 +1,5 @@
 // Who may log in over SMTP, and how soon a change is felt.
-import { afterAll, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
@@ -14,7 +14,6 @@ const vault = makeVault('an installation key of the tests, long enough')
 const world = await storeWorld()
 const submitters = makeSubmitters({ db: world.db, vault, log: silentLog, publicUrl: 'http://localhost' })
 const sender = await world.sender()
-afterAll(() => world.close())
 const address = (text: string) => parseAddress(text) as EmailAddress
 
 test('a password of at least 128 bits lets in, is shown once and kept as a keyed hash alone', async () => {

@@ -1,12 +1,11 @@
 // How soon a suppression is felt over SMTP, and when the database is not asked.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { watched } from '../store/watched.test-kit.ts'
 import { suppressionLookUp } from './suppressed.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 const suppress = (sender: Sender, ...keys: string[]) =>
   world.db.run(

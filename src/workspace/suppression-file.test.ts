@@ -1,10 +1,9 @@
 // What other services export comes in as it is. The files are written as their documentation and the programs of their users show them (docs/moving.md).
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { storeWorld } from '../store/store.test-kit.ts'
 import { listSuppressions, importSuppressions, type ImportWish } from './workspace.ts'
 
 const world = await storeWorld()
-afterAll(() => world.close())
 
 async function imported(text: string, wish: ImportWish = {}) {
   const { workspaceId } = await world.sender()

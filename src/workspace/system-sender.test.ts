@@ -1,5 +1,5 @@
 // Who sends the installation's own mail, as the database has it: made by the first start, or named by the setting.
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { makeSystemMailbox } from '../first-workspace.ts'
 import { makeVault } from '../base/secret.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
@@ -8,7 +8,6 @@ import { addMailbox, listDomains, readSystemSender, setWorkspace } from './works
 const vault = makeVault('a key for the tests of the system mailbox')
 const hostname = 'mail.shop.example'
 const world = await storeWorld()
-afterAll(() => world.close())
 
 const sender = (named?: string) =>
   readSystemSender({

@@ -25,10 +25,7 @@ beforeEach(async () => {
   owners = [await member('owner'), await member('owner')]
   await member('admin')
 })
-afterAll(async () => {
-  await scanner.stop()
-  await world.close()
-})
+afterAll(() => scanner.stop())
 
 async function member(role: 'owner' | 'admin', email = `${role}-${++people}@people.example`): Promise<string> {
   await createUser(world.db, 'cli', { email, operator: false, member: { role, workspace: shop.workspaceId } })

@@ -2,7 +2,7 @@
 // be sent again, where the message of a link is.
 import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { heading, inspector, loaded, startVisit, type Login, type Visit } from './visit.ts'
 
@@ -26,7 +26,6 @@ beforeAll(async () => {
   page = await visit.signedIn(login)
   await go(`/?workspace=${shop.id}`)
 }, 360_000)
-afterAll(() => visit?.end())
 
 test('the overview counts what failed, leads to it, and says where a list may be shorter than its number', async () => {
   await shop.settled(await shop.accepted({ recipient: 'policy@simulator.posthorn.test' }))

@@ -1,7 +1,7 @@
 // Browsers other than the one at hand, and other people's settings of them: each test does to Chromium what was seen in Firefox, in WebKit or with
 // a setting. The suite needs no other browser; which were tried by hand stands in docs/people.md.
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startBrowser } from '../world/browser.ts'
 import { heading, loaded, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
@@ -22,7 +22,6 @@ beforeAll(async () => {
   bob = await visit.makeLogin('bob@people.example', shop.id, 'viewer')
   page = await visit.signedIn(login)
 }, 720_000)
-afterAll(() => visit?.end())
 
 test('who signs in with a browser that does not keep the session is told so', slow, async () => {
   // As over plain HTTP, where the installation is set to https.

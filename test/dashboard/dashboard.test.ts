@@ -9,7 +9,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Secret, TOTP } from 'otpauth'
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { inspect, startBrowser, type TestBrowser } from '../world/browser.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
@@ -40,7 +41,7 @@ let hostile: JourneyWorkspace
 
 beforeAll(async () => {
   rmSync(screenshots, { recursive: true, force: true })
-  rude = await startScriptedServer([
+  rude = await ending(startScriptedServer, [
     [
       { send: '220 rude.example\r\n' },
       { expect: 'EHLO *' },
@@ -52,10 +53,10 @@ beforeAll(async () => {
       'hang',
     ],
   ])
-  receiver = await startWebhookReceiver()
+  receiver = await ending(startWebhookReceiver)
   receiver.answer = (_received, response) => void response.writeHead(200).end(script)
-  dns = await startDnsServer()
-  posthorn = await startPosthorn({
+  dns = await ending(startDnsServer)
+  posthorn = await ending(startPosthorn, {
     settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true', POSTHORN_DNS_SERVERS: dns.address },
   })
   owner = visit.firstLogin(posthorn.said())
@@ -63,14 +64,9 @@ beforeAll(async () => {
   hostile = await posthorn.workspace({ name: `Hostile ${script}`, route: `smtp://127.0.0.1:${rude.port}` })
   for (const { id } of [shop, hostile])
     await posthorn.cli('user', 'create', '--email', owner.email, '--workspace', id, '--role', 'owner')
-  browser = await startBrowser(posthorn.url)
+  browser = await ending(startBrowser, posthorn.url)
   page = await browser.person()
 }, 360_000)
-afterAll(async () => {
-  await browser?.close()
-  await posthorn?.remove()
-  await Promise.all([receiver?.stop(), rude?.stop(), dns?.stop()])
-})
 
 async function makeLogin(email: string, workspace: string, role: string): Promise<Login> {
   const { password } = await posthorn.cli<{ password: string }>(

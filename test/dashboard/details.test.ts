@@ -1,7 +1,7 @@
 // What lists and charts must not leave unsaid, in a real browser over the whole binary: which day a point is of, what a number counts, what a key
 // may, why somebody is suppressed.
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startWebhookReceiver, status } from '../world/webhook-receiver.ts'
 import { heading, inspector, loaded, startVisit, type Login, type Visit } from './visit.ts'
@@ -22,7 +22,6 @@ beforeAll(async () => {
   owner = await visit.makeLogin('ann@people.example', shop.id, 'owner')
   page = await visit.signedIn(owner)
 }, 360_000)
-afterAll(() => visit?.end())
 
 describe('far in the west', () => {
   const today = () => new Date().toLocaleDateString('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })

@@ -1,6 +1,6 @@
 // What somebody finds who has in hand what people have: an address, a subject, an id; and the ways between a message and what became of it.
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { heading, inspector, loaded, press, startVisit, type Visit } from './visit.ts'
 
@@ -24,7 +24,6 @@ beforeAll(async () => {
   shop = await visit.posthorn.workspace({ name: 'Shop' })
   page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'owner'))
 }, 360_000)
-afterAll(() => visit?.end())
 
 test('a mail of the sandbox is found by its address, its subject and its message, and both lead to one another', async () => {
   const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'Your invoice 77' })

@@ -1,7 +1,7 @@
 // What stands on a new installation's pages while its route is the sandbox and its host has no name yet: nothing is promised that does not happen,
 // and nothing is offered to be set that is wrong.
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { heading, inspector, loaded, press, startVisit, type Visit } from './visit.ts'
 
 const inspect = inspector('new-installation')
@@ -19,7 +19,6 @@ beforeAll(async () => {
   owner = await visit.signedIn(await visit.makeLogin('ann@people.example', workspace, 'owner'))
   operator = await visit.signedIn(visit.owner)
 }, 360_000)
-afterAll(() => visit?.end())
 
 test('an invitation whose mail goes to the sandbox says so to whoever invites, and whom to ask', async () => {
   await go('/members', owner)

@@ -3,7 +3,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { CDPSession, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { startBrowser } from '../world/browser.ts'
 import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
@@ -34,7 +34,6 @@ beforeAll(async () => {
   await signIn(page, visit.origin, login)
   await heading(page, 'Overview')
 }, 360_000)
-afterAll(() => visit?.end())
 
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const kept = async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials

@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { createTransport, type SendMailOptions } from 'nodemailer'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { startBrowser, type TestBrowser } from '../world/browser.ts'
 import { startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
@@ -22,16 +23,12 @@ let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 
 beforeAll(async () => {
-  receiver = await startWebhookReceiver()
+  receiver = await ending(startWebhookReceiver)
   visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
   shop = await visit.posthorn.workspace({ name: 'Shop' })
   person = await visit.makeLogin('ann@people.example', shop.id, 'developer')
   page = await visit.signedIn(person)
 }, 360_000)
-afterAll(async () => {
-  await receiver?.stop()
-  await visit?.end()
-})
 
 describe('the story of a message', () => {
   test('tells each POST of its webhooks where it happened, and leads to what the receiver said', async () => {

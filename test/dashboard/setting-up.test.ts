@@ -1,7 +1,7 @@
 // Somebody who sets up a workspace and asks others in: what is offered works, what does not work yet says what is missing, and what cannot be
 // taken back asks before.
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 let visit: Visit
@@ -17,7 +17,6 @@ beforeAll(async () => {
   login = await visit.makeLogin('ann@people.example', workspace, 'owner')
   page = await visit.signedIn(login)
 }, 360_000)
-afterAll(() => visit?.end())
 
 test('a mailbox whose domain is not verified says so wherever it would be sent from, with the way to the records', async () => {
   await go('/domains')

@@ -2,6 +2,7 @@
 // that takes nothing.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { ok, startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
 import { heading, inspector, loaded, startVisit, type Visit } from './visit.ts'
@@ -24,13 +25,9 @@ const region = (name: string, person = page) => person.getByRole('region', { nam
 beforeAll(async () => {
   visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
   shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 10 } })
-  receiver = await startWebhookReceiver()
+  receiver = await ending(startWebhookReceiver)
   page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'viewer'))
 }, 360_000)
-afterAll(async () => {
-  await receiver?.stop()
-  await visit?.end()
-})
 
 test('a plan that is nearly used up says so, and one that is used up until when, with what was refused for it', async () => {
   for (let n = 0; n < 9; n++) await shop.accepted({ recipient: 'ann@example.com' })

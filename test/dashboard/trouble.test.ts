@@ -1,7 +1,7 @@
 // People in a hurry and browsers in trouble: pressed twice, no network, a service that is away for a moment, many tabs, the keyboard alone. Nothing
 // is done twice or later than asked for, nothing waits for ever without a word, and what is old does not look new.
 import type { Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { heading, inspector, press, signIn, startVisit, type Visit } from './visit.ts'
 
@@ -18,7 +18,6 @@ beforeAll(async () => {
   shop = await visit.posthorn.workspace({ name: 'Shop' })
   page = await visit.signedIn(await visit.makeLogin('ann@people.example', shop.id, 'owner'))
 }, 360_000)
-afterAll(() => visit?.end())
 
 afterEach(async () => {
   await page.context().setOffline(false)

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
 import { inspect, startBrowser, type TestBrowser } from '../world/browser.ts'
+import { atTheEnd, ending } from '../world/ending.ts'
 import { startPosthorn, type Posthorn, type PosthornOptions } from '../world/posthorn.ts'
 
 export interface Login {
@@ -20,14 +21,17 @@ export interface Visit {
   makeLogin(email: string, workspace: string, role: string): Promise<Login>
   /** Somebody with a browser of their own, perhaps far away, at the overview. */
   signedIn(login: Login, timezoneId?: string): Promise<Page>
-  /** Throws where something happened in a browser that must never happen. */
-  end(): Promise<void>
 }
 
+/** It ends with the file, and fails there where something has happened in a browser that must never happen. */
 export async function startVisit(options: PosthornOptions = {}): Promise<Visit> {
-  const posthorn = atOneDesk(await startPosthorn(options))
+  const posthorn = atOneDesk(await ending(startPosthorn, options))
   const origin = posthorn.url.replace('127.0.0.1', 'localhost')
   const browser = await startBrowser(origin)
+  atTheEnd(async () => {
+    await browser.close()
+    expect(browser.incidents).toEqual([])
+  })
   return {
     posthorn,
     browser,
@@ -43,11 +47,6 @@ export async function startVisit(options: PosthornOptions = {}): Promise<Visit> 
       await signIn(person, origin, login)
       await heading(person, 'Overview')
       return person
-    },
-    end: async () => {
-      await browser.close()
-      await posthorn.remove()
-      expect(browser.incidents).toEqual([])
     },
   }
 }

@@ -1,7 +1,7 @@
 // Ways through the dashboard that somebody goes who does not know it: back, beside a dialog, into another workspace or none, with a phone, with
 // words that are too long. None ends where there is no way on, and none loses what was typed or shown once.
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { makeSmtpLogin, submitterOf } from '../world/submitter.ts'
 import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
@@ -26,7 +26,6 @@ beforeAll(async () => {
   await go('/sign-in')
   await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
 }, 360_000)
-afterAll(() => visit?.end())
 
 const choose = async (workspace: string) => {
   await page.getByRole('button', { name: 'Change the workspace' }).click()

@@ -1,16 +1,12 @@
 // The alert rules as Prometheus reads them (promtool), with series that tell a story: what fires when, and for how long.
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../world/ending.ts'
 
 const rules = join(import.meta.dirname, '../../ops/alerts.yml')
-let folder: string
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-alerts-'))
-})
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = temporaryFolder()
 
 const promtool = (...args: string[]): string => execFileSync('promtool', args, { encoding: 'utf8', stdio: 'pipe' })
 

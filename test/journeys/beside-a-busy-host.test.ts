@@ -1,5 +1,6 @@
 // One provider, two of its mail hosts, and a few connections for both: a long line at one of them is no reason to wait at the other.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
@@ -9,23 +10,15 @@ let busy: Receiver
 let quiet: Receiver
 let posthorn: Posthorn
 beforeAll(async () => {
-  busy = await startReceiver({ host: '127.0.0.2' })
-  quiet = await startReceiver({ host: '127.0.0.3', port: busy.port })
-  dns = await startDnsServer({
+  busy = await ending(startReceiver, { host: '127.0.0.2' })
+  quiet = await ending(startReceiver, { host: '127.0.0.3', port: busy.port })
+  dns = await ending(startDnsServer, {
     'one.example': { mx: [{ preference: 0, exchange: 'a.big.test' }] },
     'two.example': { mx: [{ preference: 0, exchange: 'b.big.test' }] },
     'a.big.test': { a: ['127.0.0.2'] },
     'b.big.test': { a: ['127.0.0.3'] },
   })
-  posthorn = await startPosthorn({
-    settings: {
-      ...overMx(dns, busy),
-    },
-  })
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await Promise.all([busy?.stop(), quiet?.stop(), dns?.stop()])
+  posthorn = await ending(startPosthorn, { settings: overMx(dns, busy) })
 })
 
 test("one customer's backlog at a host leaves the other hosts of its provider to the others", async () => {

@@ -5,7 +5,8 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import PostalMime from 'postal-mime'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
@@ -18,18 +19,10 @@ let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
-  receiver = await startReceiver({ content: true })
-  dns = await startDnsServer({ 'there.example': { a: ['127.0.0.1'] } })
-  posthorn = await startPosthorn({
-    settings: {
-      ...overMx(dns, receiver),
-    },
-  })
+  receiver = await ending(startReceiver, { content: true })
+  dns = await ending(startDnsServer, { 'there.example': { a: ['127.0.0.1'] } })
+  posthorn = await ending(startPosthorn, { settings: overMx(dns, receiver) })
   shop = await posthorn.workspace()
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await Promise.all([receiver?.stop(), dns?.stop()])
 })
 
 test('20 MB beside small ones', { timeout: 270_000 }, async () => {

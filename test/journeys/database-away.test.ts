@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../../src/config.ts'
+import { ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
@@ -12,8 +13,8 @@ let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
-  receiver = await startReceiver({ hold: 'eod' })
-  posthorn = await startPosthorn({
+  receiver = await ending(startReceiver, { hold: 'eod' })
+  posthorn = await ending(startPosthorn, {
     proxied: true,
     settings: {
       POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`,
@@ -22,10 +23,6 @@ beforeAll(async () => {
     },
   })
   shop = await posthorn.workspace()
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await receiver?.stop()
 })
 let before = 0
 beforeEach(async () => {

@@ -1,24 +1,20 @@
 // The disk is full (failure matrix 6): nothing is accepted that is not kept, the process lives on, and goes on by itself when there is room.
 import { execFileSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { atTheEnd, ending, temporaryFolder } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 
 const asRoot = process.getuid?.() === 0
 let posthorn: Posthorn
 let shop: JourneyWorkspace
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-full-'))
+const folder = temporaryFolder()
+if (asRoot) atTheEnd(() => execFileSync('umount', [folder]))
 beforeAll(async () => {
-  posthorn = await startPosthorn({ settings: { POSTHORN_ROLES: 'api' } })
+  posthorn = await ending(startPosthorn, { settings: { POSTHORN_ROLES: 'api' } })
   shop = await posthorn.workspace()
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  if (asRoot) execFileSync('umount', [folder])
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** Fills the disk that new content goes to; answers what makes room again. Without root, PostgreSQL's own word for it must do. */

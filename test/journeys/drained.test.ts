@@ -1,6 +1,7 @@
 // `posthorn drain`: all nodes stop claiming, what is past the dot comes to its end, the rest is handed back without using a try; acceptance goes
 // on, and a restart does not undo it.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
@@ -12,15 +13,14 @@ let two: Posthorn
 let early: JourneyWorkspace
 let late: JourneyWorkspace
 beforeAll(async () => {
-  ;[atRcpt, atDot] = await Promise.all([startReceiver({ hold: 'rcpt' }), startReceiver({ hold: 'eod' })])
-  one = await startPosthorn()
+  ;[atRcpt, atDot] = await Promise.all([
+    ending(startReceiver, { hold: 'rcpt' }),
+    ending(startReceiver, { hold: 'eod' }),
+  ])
+  one = await ending(startPosthorn)
   two = await one.anotherNode()
   early = await one.workspace({ route: `smtp://127.0.0.1:${atRcpt.port}` })
   late = await one.workspace({ route: `smtp://127.0.0.1:${atDot.port}` })
-})
-afterAll(async () => {
-  await one?.remove()
-  await Promise.all([atRcpt?.stop(), atDot?.stop()])
 })
 
 test('a drain ends what is past the dot, hands back the rest, outlives restarts, and is taken back', async () => {

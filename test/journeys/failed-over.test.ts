@@ -1,9 +1,7 @@
 // PostgreSQL dies under load and comes back, or its standby takes over (failure matrix 38 to 40): behind a synchronous standby nothing is lost
 // and nothing sent twice; behind an asynchronous one the start says that the promise ends there, and lost commits are found by the fence.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterEach, beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startCluster, type Cluster } from '../world/postgres-cluster.ts'
 import { startPostgresProxy, type PostgresProxy } from '../world/postgres-proxy.ts'
@@ -16,12 +14,11 @@ let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 const accepted = new Set<string>()
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-second-'))
 
 beforeAll(async () => {
-  ;[cluster, receiver] = await Promise.all([startCluster(), startReceiver()])
-  proxy = await startPostgresProxy(cluster.primary)
-  posthorn = await startPosthorn({
+  ;[cluster, receiver] = await Promise.all([ending(startCluster), ending(startReceiver)])
+  proxy = await ending(startPostgresProxy, cluster.primary)
+  posthorn = await ending(startPosthorn, {
     database: { url: `postgres://postgres@127.0.0.1:${proxy.port}/postgres` },
     settings: {
       POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`,
@@ -32,12 +29,6 @@ beforeAll(async () => {
   shop = await posthorn.workspace()
 })
 afterEach(() => accepted.clear())
-afterAll(async () => {
-  await posthorn?.remove()
-  await proxy?.stop()
-  await Promise.all([cluster?.remove(), receiver?.stop()])
-  rmSync(folder, { recursive: true, force: true })
-})
 
 /** Sends until `over`, four at a time; notes what was accepted. */
 async function load(over: Promise<unknown>): Promise<void> {

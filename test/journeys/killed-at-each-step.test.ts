@@ -1,7 +1,8 @@
 // A worker that is killed, or stopped for longer than its lease, at each step of a conversation (failure matrix 11, 13, 15): before the dot
 // the message is sent by another one, after it nobody sends it again. One message waits at each step, each with a receiver of its own, so
 // that one signal meets them all.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -21,14 +22,19 @@ let shop: JourneyWorkspace
 beforeAll(async () => {
   // One port, an address for each.
   const hosts = steps.map((_, at) => `127.0.0.${at + 2}`)
-  const first = await startReceiver({ hold: steps[0], host: hosts[0] ?? '' })
+  const first = await ending(startReceiver, { hold: steps[0], host: hosts[0] ?? '' })
   const port = first.port
   receivers = [
     first,
-    ...(await Promise.all(steps.slice(1).map((hold, at) => startReceiver({ hold, port, host: hosts[at + 1] ?? '' })))),
+    ...(await Promise.all(
+      steps.slice(1).map((hold, at) => ending(startReceiver, { hold, port, host: hosts[at + 1] ?? '' })),
+    )),
   ]
-  dns = await startDnsServer(Object.fromEntries(steps.map((step, at) => [`${step}.example`, { a: [hosts[at] ?? ''] }])))
-  front = await startPosthorn({
+  dns = await ending(
+    startDnsServer,
+    Object.fromEntries(steps.map((step, at) => [`${step}.example`, { a: [hosts[at] ?? ''] }])),
+  )
+  front = await ending(startPosthorn, {
     settings: {
       POSTHORN_ROLES: 'api',
       ...overMx(dns, { port }),
@@ -37,10 +43,6 @@ beforeAll(async () => {
     },
   })
   shop = await front.workspace()
-})
-afterAll(async () => {
-  await front?.remove()
-  await Promise.all([...(receivers?.map((receiver) => receiver.stop()) ?? []), dns?.stop()])
 })
 
 /** One message at each step, in the hands of one worker. */

@@ -1,6 +1,7 @@
 // Everything dies at once in the middle of 1,000 messages, PostgreSQL included, and is started again. The receiver's ledger, written before
 // each answer, is the witness: none lost, none twice, and whatever is unknown was armed when everything died.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -16,9 +17,9 @@ let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
-  receiver = await startReceiver()
-  dns = await startDnsServer({ 'there.example': { a: ['127.0.0.1'] } })
-  posthorn = await startPosthorn({
+  receiver = await ending(startReceiver)
+  dns = await ending(startDnsServer, { 'there.example': { a: ['127.0.0.1'] } })
+  posthorn = await ending(startPosthorn, {
     database: 'embedded',
     settings: {
       ...overMx(dns, receiver),
@@ -28,10 +29,6 @@ beforeAll(async () => {
     },
   })
   shop = await posthorn.workspace()
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await Promise.all([receiver?.stop(), dns?.stop()])
 })
 
 test('kill -9 of everything: none lost, none twice, every unknown was armed', async () => {

@@ -1,7 +1,8 @@
 // Somebody ends what waits for the synchronous standby, as tools do that end whatever takes long: PostgreSQL then goes on as if the commit were as durable
 // as was asked for, and where the standby is promoted it never was. To us it is none (failure matrix 39).
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { setTimeout as wait } from 'node:timers/promises'
+import { atTheEnd, ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startCluster, type Cluster } from '../world/postgres-cluster.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -13,19 +14,15 @@ let posthorn: Posthorn
 let shop: JourneyWorkspace
 
 beforeAll(async () => {
-  ;[cluster, receiver] = await Promise.all([startCluster(), startReceiver({ hold: 'rcpt' })])
+  ;[cluster, receiver] = await Promise.all([ending(startCluster), ending(startReceiver, { hold: 'rcpt' })])
   const { host, port } = cluster.primary
-  posthorn = await startPosthorn({
+  posthorn = await ending(startPosthorn, {
     database: { url: `postgres://postgres@localhost/postgres?host=${host}&port=${port}` },
     settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` },
   })
   shop = await posthorn.workspace()
+  atTheEnd(() => cluster.waitsFor('')) // no stop waits for that
 }, 90_000)
-afterAll(async () => {
-  await cluster.waitsFor('')
-  await posthorn?.remove()
-  await Promise.all([cluster?.remove(), receiver?.stop()])
-})
 
 /** Ends every wait for the standby, which is away, until `over`; `seen` has the statements that were let go. */
 async function withoutStandby(how: 'cancel' | 'terminate', over: (seen: readonly string[]) => Promise<unknown>) {

@@ -3,7 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 
@@ -11,10 +12,9 @@ const clients = 100
 let posthorn: Posthorn
 let shops: JourneyWorkspace[]
 beforeAll(async () => {
-  posthorn = await startPosthorn({ settings: { POSTHORN_ROLES: 'api' } })
+  posthorn = await ending(startPosthorn, { settings: { POSTHORN_ROLES: 'api' } })
   shops = [await posthorn.workspace(), await posthorn.workspace()]
 })
-afterAll(() => posthorn?.remove())
 
 test('100 large sends at once: bounded memory, and small ones go on', { timeout: 450_000 }, async () => {
   const content = Buffer.from(randomBytes(20 * 1024 * 1024).toString('base64'))

@@ -1,18 +1,14 @@
 // Machines that are set up otherwise than ours: what they have of Node and npm, and what they say of both, ends in an installation that works or in one
 // sentence that names the way out.
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../world/ending.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-let folder: string
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-other-machines-'))
-})
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = temporaryFolder()
 
 /** What is there before anything is installed, and an npm that writes down how it is called and lays nothing there. */
 function checkoutOf(name: string) {

@@ -1,7 +1,8 @@
 // Over a smart host that asks for TLS and a login: a real Postfix, which hands on to the tests' receiver. What it took is `sent` and nothing
 // more: a relay's replies are not the receiving provider's.
 import { createHmac } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { certificateFor } from '../world/certificates.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
@@ -20,24 +21,19 @@ let wire: Wire
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
-  receiver = await startReceiver({ content: true })
-  policies = await startPolicyService(policy)
-  relay = await startPostfix({
+  receiver = await ending(startReceiver, { content: true })
+  policies = await ending(startPolicyService, policy)
+  relay = await ending(startPostfix, {
     login,
     certificate: certificateFor(),
     nextPort: receiver.port,
     policyPort: policies.port,
   })
-  wire = await startWire(relay.port)
-  posthorn = await startPosthorn({ settings: { POSTHORN_ROUTE: route(login.password), POSTHORN_TIME_SCALE: '600' } })
+  wire = await ending(startWire, relay.port)
+  posthorn = await ending(startPosthorn, {
+    settings: { POSTHORN_ROUTE: route(login.password), POSTHORN_TIME_SCALE: '600' },
+  })
   shop = await posthorn.workspace()
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await wire?.stop()
-  await relay?.stop()
-  await policies?.stop()
-  await receiver?.stop()
 })
 
 function route(password: string, port = relay.port): string {

@@ -1,6 +1,7 @@
 // Straight to the recipients' mail hosts, found with the tests' own name server, taken by a receiver that behaves as each address asks.
 // What was transmitted is what the receiver's ledger says, not what we say.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { certificateFor } from '../world/certificates.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
@@ -13,8 +14,8 @@ let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
-  receiver = await startReceiver({ tls: certificateFor(), content: true })
-  dns = await startDnsServer({
+  receiver = await ending(startReceiver, { tls: certificateFor(), content: true })
+  dns = await ending(startDnsServer, {
     'there.example': { mx: [{ preference: 10, exchange: 'mx.there.example' }] },
     'mx.there.example': { a: ['127.0.0.1'] },
     // Nothing listens on the first one's address.
@@ -40,17 +41,13 @@ beforeAll(async () => {
     'empty.example': { txt: ['no mail here'] },
     'later.example': 'servfail',
   })
-  posthorn = await startPosthorn({
+  posthorn = await ending(startPosthorn, {
     settings: {
       ...overMx(dns, receiver),
       POSTHORN_TIME_SCALE: '3000',
     },
   })
   shop = await posthorn.workspace()
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await Promise.all([receiver?.stop(), dns?.stop()])
 })
 
 const linesFor = async (recipient: string) => (await receiver.ledger()).filter(({ to }) => to.includes(recipient))

@@ -8,8 +8,9 @@ import { connect as connectTcp } from 'node:net'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../../src/config.ts'
+import { atTheEnd, ending } from '../world/ending.ts'
 import { certificateFor } from '../world/certificates.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
@@ -26,16 +27,10 @@ let posthorn: Posthorn
 let shop: JourneyWorkspace
 let login: SmtpLogin
 beforeAll(async () => {
-  receiver = await startReceiver({ content: true })
-  posthorn = await startPosthorn({ settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` } })
+  receiver = await ending(startReceiver, { content: true })
+  posthorn = await ending(startPosthorn, { settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` } })
   shop = await posthorn.workspace()
   login = await makeSmtpLogin(posthorn, shop)
-})
-const ends: (() => void)[] = []
-afterAll(async () => {
-  for (const end of ends) end()
-  await posthorn?.remove()
-  await receiver?.stop()
 })
 
 const transport = (changes: object = {}) => submitterOf(posthorn, login, changes)
@@ -402,7 +397,7 @@ describe('what is shared with REST', () => {
 async function sessionOf({ username, password }: SmtpLogin): Promise<(line: string) => Promise<string>> {
   const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
   socket.on('error', () => undefined) // whoever waits for an answer is told
-  ends.push(() => socket.destroy())
+  atTheEnd(() => socket.destroy())
   const say = async (line: string): Promise<string> => {
     socket.write(`${line}\r\n`)
     const [answer] = (await once(socket, 'data')) as [Buffer]

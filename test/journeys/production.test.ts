@@ -7,7 +7,6 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -15,10 +14,10 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { ending, temporaryFolder } from '../world/ending.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 
@@ -35,8 +34,8 @@ let dns: DnsServer
 let folder: string
 
 beforeAll(async () => {
-  dns = await startDnsServer()
-  folder = mkdtempSync(join(tmpdir(), 'posthorn-production-'))
+  dns = await ending(startDnsServer)
+  folder = temporaryFolder()
   mkdirSync(join(folder, 'bin'))
   symlinkSync(join(root, 'bin/posthorn'), join(folder, 'bin/posthorn'))
   // The units name /opt/posthorn, and files that only a server has.
@@ -48,15 +47,10 @@ beforeAll(async () => {
     writeFileSync(join(folder, name), unit)
   }
   // An empty key counts as none: it is made in the data folder.
-  posthorn = await startPosthorn({
+  posthorn = await ending(startPosthorn, {
     settings: { POSTHORN_DNS_SERVERS: dns.address, POSTHORN_SECRET_KEY: '' },
     database: 'embedded',
   })
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await dns?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** As `npm ci --omit=dev` leaves it behind, as far as anybody looks at it. */
@@ -179,7 +173,7 @@ test('what the service logs of a backlog is within what the journal takes of it,
 
 test('the image gets what a first start makes beside the code and nothing of its data, and is not made where none succeeds', async () => {
   const [, run = ''] = /^RUN (export POSTHORN_DATA_DIR[^]*?[^\\])\n/m.exec(read('Containerfile')) ?? []
-  const tmp = mkdtempSync(join(tmpdir(), 'posthorn-image-'))
+  const tmp = temporaryFolder()
   chmodSync(tmp, 0o755)
   const script = run.replaceAll('\\\n', '').replaceAll('/tmp/', `${tmp}/`)
   const build = (settings: Record<string, string>) =>
@@ -194,7 +188,6 @@ test('the image gets what a first start makes beside the code and nothing of its
     code: 1,
     stderr: expect.stringContaining('POSTHORN_ROUTE') as string,
   })
-  rmSync(tmp, { recursive: true })
 })
 
 test('the container of the guide has inside what the settings of the guide name on the machine, and another proxy', () => {

@@ -1,9 +1,7 @@
 // Yesterday's database comes back: nobody delivers until an operator has decided, and what was sent since is not sent again (restore fence).
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Client } from 'pg'
-import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
+import { ending, temporaryFolder } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
@@ -11,10 +9,11 @@ import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
-const folders: string[] = []
+beforeAll(async () => {
+  receiver = await ending(startReceiver)
+})
 beforeEach(async () => {
-  receiver ??= await startReceiver()
-  posthorn = await startPosthorn({
+  posthorn = await ending(startPosthorn, {
     settings: {
       POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`,
       POSTHORN_TIME_SCALE: '600',
@@ -23,11 +22,6 @@ beforeEach(async () => {
   })
   shop = await posthorn.workspace()
 })
-afterEach(async () => {
-  await posthorn.remove()
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
-})
-afterAll(() => receiver?.stop())
 
 /** Copies the database aside, or puts the copy back in its place; Posthorn must be stopped. */
 async function backup(direction: 'save' | 'restore'): Promise<void> {
@@ -118,7 +112,7 @@ test('--resume sends what is queued, because the operator says so; and the next 
 
 test('a new machine over a database with undelivered mail is fenced; beside one that delivers it is welcome', async () => {
   await shop.settled(await shop.accepted({ recipient: 'ok@there.example' }))
-  const beside = await posthorn.anotherNode({ POSTHORN_DATA_DIR: newFolder() })
+  const beside = await posthorn.anotherNode({ POSTHORN_DATA_DIR: temporaryFolder() })
   const parked = await shop.accepted({ recipient: 'deferred-1@there.example' })
   expect(await delivery()).toBe('not stopped')
   await shop.settled(parked)
@@ -127,18 +121,12 @@ test('a new machine over a database with undelivered mail is fenced; beside one 
 
   await posthorn.startAgain({ POSTHORN_ROLES: 'api' })
   const waiting = await shop.accepted({ recipient: 'ok+4@there.example' })
-  const stranger = await posthorn.anotherNode({ POSTHORN_DATA_DIR: newFolder() })
+  const stranger = await posthorn.anotherNode({ POSTHORN_DATA_DIR: temporaryFolder() })
   await untilDelivery('stopped (fence: no_mark)')
   await posthorn.cli('recover', '--resume')
   expect(await shop.settled(waiting)).toMatchObject({ processingStatus: 'sent' })
   await stranger.stop()
 }, 180_000)
-
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-other-'))
-  folders.push(folder)
-  return folder
-}
 
 async function metric(name: string): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`)).text()

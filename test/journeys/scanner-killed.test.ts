@@ -1,7 +1,8 @@
 // A real clamd that is killed when it has half of a file: 503 over REST and 451 over SMTP; nothing is accepted, charged or remembered under its key. The
 // same mail passes when the engine is back.
 import type { Transporter } from 'nodemailer'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { atTheEnd, ending } from '../world/ending.ts'
 import { startClamd, startClamdDoor, type Clamd, type ClamdDoor } from '../world/clamd.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -13,17 +14,12 @@ let posthorn: Posthorn
 let shop: JourneyWorkspace
 let transport: Transporter
 beforeAll(async () => {
-  clamd = await startClamd()
-  door = await startClamdDoor(clamd)
-  posthorn = await startPosthorn({ settings: { POSTHORN_CLAMD: door.url } })
+  clamd = await ending(startClamd)
+  door = await ending(startClamdDoor, clamd)
+  posthorn = await ending(startPosthorn, { settings: { POSTHORN_CLAMD: door.url } })
   shop = await posthorn.workspace()
   transport = submitterOf(posthorn, await makeSmtpLogin(posthorn, shop))
-})
-afterAll(async () => {
-  transport?.close()
-  await posthorn?.remove()
-  await door?.stop()
-  await clamd?.stop()
+  atTheEnd(() => transport.close())
 })
 
 const to = 'delivered@simulator.posthorn.test'

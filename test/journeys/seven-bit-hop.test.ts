@@ -2,7 +2,8 @@
 // signature holds over what arrived. Every attempt sends the same bytes. What cannot be said in 7 bits fails with the reason.
 import { isAscii } from 'node:buffer'
 import PostalMime from 'postal-mime'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -14,16 +15,12 @@ let posthorn: Posthorn
 let shop: JourneyWorkspace
 let login: SmtpLogin
 beforeAll(async () => {
-  receiver = await startReceiver({ content: true, sevenBit: true })
-  posthorn = await startPosthorn({
+  receiver = await ending(startReceiver, { content: true, sevenBit: true })
+  posthorn = await ending(startPosthorn, {
     settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`, POSTHORN_TIME_SCALE: '600' },
   })
   shop = await posthorn.workspace()
   login = await makeSmtpLogin(posthorn, shop)
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await receiver?.stop()
 })
 
 const mailOf = (to: string, ...rest: string[]): string =>

@@ -1,17 +1,17 @@
 // A new installation, as it comes: mail goes to the sandbox, and the simulator's addresses show every way that a message can go.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
-  posthorn = await startPosthorn({ settings: { POSTHORN_TIME_SCALE: '3000' } })
+  posthorn = await ending(startPosthorn, { settings: { POSTHORN_TIME_SCALE: '3000' } })
   shop = await posthorn.workspace()
 })
-afterAll(() => posthorn?.remove())
 
 const at = (name: string) => `${name}@simulator.posthorn.test`
 const kinds = (events: readonly { readonly eventType: string }[]) => events.map(({ eventType }) => eventType)

@@ -1,7 +1,8 @@
 // The synchronous standby goes away: PostgreSQL answers every question and ends no commit. Nothing is accepted or sent meanwhile, the operator is told why, and
 // when it is over nobody has been taken for dead (failure matrix 39).
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { setTimeout as wait } from 'node:timers/promises'
+import { atTheEnd, ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startCluster, type Cluster } from '../world/postgres-cluster.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -15,9 +16,9 @@ let idle: Posthorn
 let shop: JourneyWorkspace
 
 beforeAll(async () => {
-  ;[cluster, receiver] = await Promise.all([startCluster(), startReceiver({ hold: 'eod' })])
+  ;[cluster, receiver] = await Promise.all([ending(startCluster), ending(startReceiver, { hold: 'eod' })])
   const { host, port } = cluster.primary
-  posthorn = await startPosthorn({
+  posthorn = await ending(startPosthorn, {
     database: { url: `postgres://postgres@localhost/postgres?host=${host}&port=${port}` },
     settings: {
       POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`,
@@ -25,12 +26,8 @@ beforeAll(async () => {
     },
   })
   shop = await posthorn.workspace()
+  atTheEnd(() => cluster.waitsFor('')) // no stop waits for that
 }, 90_000)
-afterAll(async () => {
-  await cluster.waitsFor('') // no stop waits for that
-  await posthorn?.remove()
-  await Promise.all([cluster?.remove(), receiver?.stop()])
-})
 
 interface Waiting {
   readonly over: boolean

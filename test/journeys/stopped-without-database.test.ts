@@ -2,8 +2,9 @@
 // heard, and the next start tells them. Servers whose PostgreSQL hung, or was away with mail under way, needed a kill before.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../../src/config.ts'
+import { ending } from '../world/ending.ts'
 import { startPosthorn, type Posthorn, type PosthornOptions } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
@@ -16,23 +17,14 @@ interface Scene {
   readonly posthorn: Posthorn
 }
 
-const scenes: Scene[] = []
 async function scene(options: PosthornOptions): Promise<Scene> {
-  const receiver = await startReceiver({ hold: 'eod' })
-  const posthorn = await startPosthorn({
+  const receiver = await ending(startReceiver, { hold: 'eod' })
+  const posthorn = await ending(startPosthorn, {
     ...options,
     settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`, ...options.settings },
   })
-  const made = { receiver, posthorn }
-  scenes.push(made)
-  return made
+  return { receiver, posthorn }
 }
-afterAll(async () => {
-  for (const { receiver, posthorn } of scenes) {
-    await posthorn.remove()
-    await receiver.stop()
-  }
-})
 
 /** Messages whose dots are with the receiver, which holds its replies. */
 async function pastTheDot({ posthorn, receiver }: Scene) {

@@ -1,6 +1,7 @@
 // An address is suppressed while many sends to it are under way, over REST and over SMTP at once. From the moment in which whoever did it was told so, both
 // ways refuse every send that begins; and of all others, as many messages exist as were accepted.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
@@ -10,13 +11,9 @@ let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
-  receiver = await startReceiver({ content: true })
-  posthorn = await startPosthorn({ settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` } })
+  receiver = await ending(startReceiver, { content: true })
+  posthorn = await ending(startPosthorn, { settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` } })
   shop = await posthorn.workspace()
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await receiver?.stop()
 })
 
 const byApi = 'by-api@receiver.test'

@@ -2,10 +2,10 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { temporaryFolder } from '../world/ending.ts'
 import { freePorts } from '../../src/base/free-ports.ts'
 import { freshDatabase, urlOf } from '../world/postgres.ts'
 
@@ -14,7 +14,7 @@ const started: ChildProcess[] = []
 let run: string
 
 beforeEach(() => {
-  run = mkdtempSync(join(tmpdir(), 'posthorn-systemd-'))
+  run = temporaryFolder()
 })
 afterEach(async () => {
   for (const child of started.splice(0)) {
@@ -22,7 +22,6 @@ afterEach(async () => {
     child.kill()
     await once(child, 'exit')
   }
-  rmSync(run, { recursive: true, force: true })
 })
 
 function start(program: string, args: readonly string[], settings: Record<string, string | undefined>): ChildProcess {

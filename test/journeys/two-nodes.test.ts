@@ -1,5 +1,6 @@
 // Two nodes on one database: the quota is one quota, and every message is delivered by one of them, once.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { overMx, startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -10,18 +11,10 @@ let receiver: Receiver
 let one: Posthorn
 let two: Posthorn
 beforeAll(async () => {
-  receiver = await startReceiver()
-  dns = await startDnsServer({ 'there.example': { a: ['127.0.0.1'] } })
-  one = await startPosthorn({
-    settings: {
-      ...overMx(dns, receiver),
-    },
-  })
+  receiver = await ending(startReceiver)
+  dns = await ending(startDnsServer, { 'there.example': { a: ['127.0.0.1'] } })
+  one = await ending(startPosthorn, { settings: overMx(dns, receiver) })
   two = await one.anotherNode()
-})
-afterAll(async () => {
-  await one?.remove()
-  await Promise.all([receiver?.stop(), dns?.stop()])
 })
 
 /** To the nodes by turns, as clients should: on a machine that stalls the answer may be to come again. */

@@ -1,6 +1,7 @@
 // A receiver that is gone for good, over two nodes of the whole binary: its endpoint is disabled by itself, and the owner gets one mail about it,
 // although every process is killed at the moment of it.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
 
@@ -8,17 +9,13 @@ let posthorn: Posthorn
 let other: Posthorn
 let receiver: WebhookReceiver
 beforeAll(async () => {
-  receiver = await startWebhookReceiver()
+  receiver = await ending(startWebhookReceiver)
   receiver.answer = status(410)
-  posthorn = await startPosthorn({
+  posthorn = await ending(startPosthorn, {
     settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true', POSTHORN_TIME_SCALE: '100000', POSTHORN_LEASE_SECONDS: '2' },
   })
   other = await posthorn.anotherNode()
 }, 180_000)
-afterAll(async () => {
-  await posthorn?.remove()
-  await receiver?.stop()
-})
 
 /** The only row, asked again until it is there. */
 const eventually = <Row extends object>(text: string, values: unknown[]): Promise<Row> =>

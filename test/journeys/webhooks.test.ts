@@ -1,6 +1,7 @@
 // A customer with a webhook, over the whole binary: one send is told in four signed events in order, and `kill -9` of everything in the
 // middle of many loses none of them and asks no more than eight times for any.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { ok, startWebhookReceiver, type WebhookReceiver } from '../world/webhook-receiver.ts'
 
@@ -13,8 +14,8 @@ interface Endpoint {
 let posthorn: Posthorn
 let receiver: WebhookReceiver
 beforeAll(async () => {
-  receiver = await startWebhookReceiver()
-  posthorn = await startPosthorn({
+  receiver = await ending(startWebhookReceiver)
+  posthorn = await ending(startPosthorn, {
     database: 'embedded',
     settings: {
       POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true',
@@ -22,10 +23,6 @@ beforeAll(async () => {
       POSTHORN_LEASE_SECONDS: '2',
     },
   })
-})
-afterAll(async () => {
-  await posthorn?.remove()
-  await receiver?.stop()
 })
 
 test('one send: queued, sending, sent and delivered, with valid signatures and in order', async () => {

@@ -1,14 +1,12 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { temporaryFolder } from './ending.ts'
 import { inspect, startBrowser } from './browser.ts'
 
 test('a look at a page finds what a person would miss: words, colours in either scheme, and what is cut off', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-look-'))
+  const folder = temporaryFolder()
   const browser = await startBrowser('http://nobody.test')
   try {
     const page = await browser.person()
@@ -39,7 +37,6 @@ test('a look at a page finds what a person would miss: words, colours in either 
     expect(found.filter((each) => /\((?:dark\).*Pale|light\).*Dim)/.test(each))).toEqual([])
   } finally {
     await browser.close()
-    rmSync(folder, { recursive: true, force: true })
   }
 })
 

@@ -1,6 +1,6 @@
 // The management endpoints at their work, over a real database: one office for a file of tests, and for each group a shop of its own
 // (`begin`): a workspace with its owner and a key. What each endpoint promises about who may ask is in isolation.test.ts.
-import { afterAll, expect } from 'vitest'
+import { expect } from 'vitest'
 import { scopes } from '../../domain/scopes.ts'
 import type { Sender } from '../../store/store.test-kit.ts'
 import { officeWorld, type BrowserOf, type Login } from '../office.test-kit.ts'
@@ -11,7 +11,6 @@ export let owner: BrowserOf & { readonly login: Login }
 export let key: string
 
 export const office = await officeWorld()
-afterAll(() => office.close())
 
 export async function begin(): Promise<void> {
   shop = await office.sender()

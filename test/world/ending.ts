@@ -1,0 +1,35 @@
+// What a test or a file has started ends behind it: the last first, also where something in between failed to start.
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, onTestFinished, TestRunner } from 'vitest'
+
+const ends: (() => unknown)[] = []
+afterAll(async () => {
+  for (const end of ends.toReversed()) await end()
+})
+
+/** Behind the test that asks; at the top of a file and in a hook before all of its tests, behind the last of them. Not for tests that run side by side. */
+export function atTheEnd(end: () => unknown): void {
+  if (TestRunner.getCurrentTest() === undefined) ends.push(end)
+  else onTestFinished(async () => void (await end()))
+}
+
+type Started = { remove(): unknown } | { stop(): unknown } | { drop(): unknown } | { close(): unknown }
+
+/** What this starts ends so. */
+export async function ending<Options extends readonly unknown[], Made extends Started>(
+  start: (...options: Options) => Promise<Made>,
+  ...options: Options
+): Promise<Made> {
+  const started = await start(...options)
+  atTheEnd(() => {
+    if ('remove' in started) return started.remove()
+    if ('stop' in started) return started.stop()
+    return 'drop' in started ? started.drop() : started.close()
+  })
+  return started
+}
+
+/** A new folder, which goes with the whole run (test/setup.ts). */
+export const temporaryFolder = (): string => mkdtempSync(join(process.env['TEST_RUN_FOLDER'] ?? tmpdir(), 'folder-'))
