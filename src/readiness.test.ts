@@ -1,5 +1,6 @@
 // /readyz is open to strangers: however many ask, the database is asked one thing at a time.
 import { expect, test } from 'vitest'
+import { silentDelivery } from './domain/delivery-stop.ts'
 import { watchReadiness } from './readiness.ts'
 import { openDatabase, type Db } from './store/database.ts'
 import { storeWorld } from './store/store.test-kit.ts'
@@ -34,6 +35,34 @@ test('what stops delivery on this node alone is said beside what stops it everyw
   await world.db.run(`insert into delivery_stops (kind, reason) values ('drain', 'operator')`)
   const both = 'stopped (drain: operator, node: the disk of this node does not take its mark)'
   expect(await ready()).toEqual(said(both))
+})
+
+test('a node whose delivery process is silent is not ready, nor one whose database takes nothing, whatever else is well', async () => {
+  await world.db.run('delete from delivery_stops')
+  const silent = watchReadiness(world.db, () => Promise.resolve({ answers: false }))
+  expect(await silent()).toEqual({
+    ready: false,
+    detail: { database: 'reachable', delivery: silentDelivery },
+    nodeStop: 'silent',
+  })
+  const role = `reading_${process.pid}`
+  await world.db.run(`create role ${role} login password 'secret'`)
+  await world.db.run(`grant select on delivery_stops to ${role}`)
+  await world.db.run(`alter role ${role} set default_transaction_read_only = on`)
+  const db = openDatabase(
+    { ...world.connection, user: role, password: 'secret' },
+    { name: 'ready', connectionsMax: 1, answerMs: 5_000 },
+  )
+  try {
+    expect(await watchReadiness(db, well)()).toMatchObject({
+      ready: false,
+      detail: { database: expect.stringMatching(/^read-only/) as string, delivery: 'not stopped' },
+    })
+  } finally {
+    await db.close()
+    await world.db.run(`drop owned by ${role}`)
+    await world.db.run(`drop role ${role}`)
+  }
 })
 
 test('what keeps us out of the database is told apart, in words that hold no secret', async () => {

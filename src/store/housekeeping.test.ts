@@ -78,21 +78,53 @@ describe('what is kept, and for how long (decisions K)', () => {
     expect(await body(id)).toEqual(['', new Date(end.getTime() + 7 * day).toISOString()])
   })
 
+  test('and so it can where the end came a day after all of its partition had been accepted', async () => {
+    await keep()
+    const ends = `select min(ends) from dated_partitions() where parent = 'contents' and ends > app_now()`
+    const accepted = (await world.value<Date>(ends)).getTime() - 60_000
+    const id = idAt(accepted)
+    await makeAdmitter(world.db).admit(world.submission(sender, { id }))
+    await world.db.run('delete from outbound')
+    const end = accepted + limits.messageAgeMsMax
+    await world.setClock(new Date(end).toISOString())
+    await world.db.run(`update messages set status = 'sending' where id = $1`, [id])
+    await world.db.run(`update messages set status = 'failed', finished_at = app_now() where id = $1`, [id])
+    await at(end + 6.99 * day)
+    await keep()
+    expect(await body(id)).toEqual(['Good morning', undefined])
+  })
+
   test('it is gone from the disk at most four days later, events after a month, the record after three', async () => {
     const id = await finished()
+    for (const text of [
+      `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values ($1, $2, 1, app_now(), 'accepted', '{}')`,
+      `insert into scans (workspace_id, message_id, record) values ($1, $2, '{}')`,
+      `insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered) values ($1, $2, 1, 1, 1, app_now(), true)`,
+    ])
+      await world.db.run(text, [sender.workspaceId, id])
+    const beside = () =>
+      world.value<string>(
+        `select concat_ws(' ', (select count(*) from attempts), (select count(*) from scans), (select count(*) from webhook_attempts))`,
+      )
     await inDays(6)
     await keep()
-    expect(await rowsOf(id)).toBe('1 1 2')
+    expect([await rowsOf(id), await beside()]).toEqual(['1 1 2', '1 1 1'])
     await inDays(7 + 2 + 2)
     await keep()
-    expect(await rowsOf(id)).toBe('1 0 2')
+    expect([await rowsOf(id), await beside()]).toEqual(['1 0 2', '1 1 1'])
     expect(await body(id)).toEqual(['', expect.any(String)])
+    await inDays(29)
+    await keep()
+    expect([await rowsOf(id), await beside()]).toEqual(['1 0 2', '1 1 1'])
     await inDays(30 + 7)
     await keep()
-    expect(await rowsOf(id)).toBe('1 0 0')
+    expect([await rowsOf(id), await beside()]).toEqual(['1 0 0', '1 1 0'])
+    await inDays(89)
+    await keep()
+    expect([await rowsOf(id), await beside()]).toEqual(['1 0 0', '1 1 0'])
     await inDays(90 + 28)
     await keep()
-    expect(await rowsOf(id)).toBe('0 0 0')
+    expect([await rowsOf(id), await beside()]).toEqual(['0 0 0', '0 0 0'])
   })
 
   test('a message that is still to be sent keeps everything, however old it is', async () => {
@@ -132,7 +164,10 @@ describe('what is kept, and for how long (decisions K)', () => {
     expect(await rowsOf(elsewhere?.id as MessageId)).toBe('1 1 2')
   })
 
-  test('its attachments and long texts go with it', async () => {
+  test.each([
+    ['its attachments and long texts go with it', false, ['0', '0']],
+    ['but those that others of the same mail over SMTP have yet to send', true, ['3', '0']],
+  ])('%s', async (_, shares, left) => {
     await world.db.run('update workspaces set keeps_content = false where id = $1', [sender.workspaceId])
     const id = await finished()
     const [text, file] = [world.nextId(), world.nextId()]
@@ -140,14 +175,17 @@ describe('what is kept, and for how long (decisions K)', () => {
       text,
       file,
     ])
-    await world.db.run('update contents set body_text = null, body_blob = $2 where message_id = $1', [id, text])
+    const apart = 'update contents set body_text = null, body_blob = $2, shares_blobs = $3 where message_id = $1'
+    await world.db.run(apart, [id, text, shares])
     await world.db.run(
       `insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
        values ($1, $2, 0, 'a.txt', 'text/plain', 1, $3)`,
       [sender.workspaceId, id, file],
     )
     await keep()
-    expect(await world.value('select (select count(*) from blobs) + (select count(*) from attachments)')).toBe('0')
+    expect(
+      await Promise.all(['blobs', 'attachments'].map((table) => world.value(`select count(*) from ${table}`))),
+    ).toEqual(left)
   })
 
   test('who did what is known for as long as it is asked for, however much there is, and what is newer stays', async () => {
