@@ -134,6 +134,17 @@ describe('what is kept, and for how long (decisions K)', () => {
     expect(await rowsOf(claim?.id as MessageId)).toBe('1 1 2')
   })
 
+  // Of a mail that was taken in for hours, it was there before the id.
+  test('also what is large of it, in the partition before its own', async () => {
+    const ends = `select min(ends) from dated_partitions() where parent = 'blobs' and ends > app_now()`
+    const next = (await world.value<Date>(ends)).getTime()
+    await makeAdmitter(world.db).admit(world.submission(sender, { id: idAt(next + 3_600_000) }))
+    await world.db.run(`insert into blobs (id, part, bytes) values ($1, 0, 'a')`, [idAt(next - 3_600_000)])
+    await inDays(400)
+    await keep()
+    expect(await world.value('select count(*)::integer from blobs')).toBe(1)
+  })
+
   test('what an active endpoint has still to be told is kept, however old: a service that was off for months tells it at last', async () => {
     await anEndpoint(sender)
     const id = await finished()
