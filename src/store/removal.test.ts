@@ -146,7 +146,10 @@ describe('who belongs to something else stays', () => {
     await carryOn(shop)
     expect(await world.value('select count(*)::integer from sessions where user_id = $1', [shop.alone])).toBe(1)
     expect(await rowsOf(shop.workspaceId)).toEqual({})
-    expect((await log()).map(({ line }) => line)).toContainEqual(expect.stringContaining('session.opened'))
+    const lines = (await log()).map(({ line }) => line)
+    expect(lines).toContainEqual(expect.stringContaining('session.opened'))
+    // Its name goes, also where nobody goes with it.
+    expect(lines).toContain(`operator:root workspace.created ${shop.workspaceId} {"plan": "unlimited"}`)
   })
 
   test('who becomes a member elsewhere at that moment is not taken from there', async () => {
