@@ -225,6 +225,11 @@ export const families: readonly FamilyCase[] = [
     want: [['anna@example.org', 'hard_bounce', 'exim-unrouteable-report']],
   },
   {
+    name: 'Exim, its own finding about an international address, which it writes in octal among its words',
+    mail: dsn(`${perMessage}Original-Recipient: utf-8;Änna@example.org\nAction: failed\nFinal-Recipient: rfc822;Änna@example.org\nStatus: 5.0.0\n`, 'The following address(es) failed:\n\n  \\303\\204nna@example.org\n    Unrouteable address', 'message/global-delivery-status', '8bit'), // prettier-ignore
+    want: [['Änna@example.org', 'hard_bounce', 'exim-unrouteable-report']],
+  },
+  {
     name: 'Exim, still trying',
     mail: `${daemon('Warning: message 1Abcde-000123-AB delayed 24 hours')}\nThis message was created automatically by mail delivery software.\nA message that you sent has not yet been delivered to one or more of its\nrecipients after more than 24 hours on the queue.\n\nThe address to which the message has not yet been delivered is:\n\n  anna@example.org\n    Delay reason: 550 odd\n\nNo action is required on your part. Delivery attempts will continue.\n`,
     want: [['anna@example.org', 'soft_bounce', 'report-delayed']],

@@ -79,7 +79,7 @@ interface Block {
 function blocksOf(lines: readonly string[]): Block[] {
   const blocks: Block[] = []
   for (const [at, line] of lines.entries()) {
-    const recipient = recipientLine.exec(line.toLowerCase())?.[1]
+    const recipient = fromOctal(recipientLine.exec(line.toLowerCase())?.[1])
     const block = blocks.at(-1)
     if (recipient !== undefined && recipient !== block?.recipient && !/mailer-daemon@|postmaster@/.test(recipient)) {
       const known = blocks.find((each) => each.recipient === recipient)
@@ -89,6 +89,15 @@ function blocksOf(lines: readonly string[]): Block[] {
     } else block?.lines.push(line)
   }
   return blocks
+}
+
+/** Exim's words are ASCII: `\303\244nn@example.org` is änn@. */
+function fromOctal(written: string | undefined): string | undefined {
+  if (written?.includes('\\') !== true || /[^\x00-\x7f]/.test(written)) return written
+  const octets = written.replace(/\\([23][0-7]{2})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  )
+  return Buffer.from(octets, 'latin1').toString().toLowerCase()
 }
 
 /** The words of a block; nothing where it holds the address alone. */
