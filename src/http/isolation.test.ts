@@ -154,6 +154,30 @@ describe('things of another workspace', () => {
     }
   })
 
+  test('whatever a list is asked for, by ids, words and places of theirs, it shows nothing of them', async () => {
+    const browser = await office.signedIn('owner', ours.workspaceId)
+    const them = await office.signedIn('owner', theirs.workspaceId)
+    const asked = ofWorkspaces.filter(({ method, query }) => method === 'get' && query !== undefined)
+    const places: string[] = []
+    for (const { path, query } of asked) {
+      if (path.includes('{') || !Object.hasOwn(query?.properties ?? {}, 'limit')) continue
+      const first = (await them.ask('GET', `${pathWith(path, {})}?limit=1`)).json<{ next?: string }>()
+      if (first.next !== undefined) places.push(first.next)
+    }
+    expect(places.length, 'theirs have a second page').toBeGreaterThan(2)
+    const ids = [theirs.workspaceId, ...Object.values(foreign)]
+    const words = ['foreign', 'foreign@example.com', 'ada@example.com']
+    for (const { path, query } of asked)
+      for (const name of Object.keys(query?.properties ?? {}))
+        for (const value of [...ids, ...words, ...places]) {
+          const url = `${pathWith(path, foreign)}?${new URLSearchParams({ [name]: value }).toString()}`
+          const answer = await browser.ask('GET', url)
+          expect([url, answer.statusCode]).toEqual([url, expect.toSatisfy((code: number) => code < 500)])
+          for (const their of [...ids, 'foreign@example.com', '/foreign'])
+            if (their !== value) expect([url, answer.body]).toEqual([url, expect.not.stringContaining(their)])
+        }
+  })
+
   test('a session names only workspaces that its person belongs to; foreign and unknown ones are answered alike', async () => {
     const browser = await office.signedIn('owner', ours.workspaceId)
     const named = (id: string) => browser.ask('GET', '/messages', { headers: { 'x-posthorn-workspace': id } })
@@ -162,6 +186,40 @@ describe('things of another workspace', () => {
     expect(known.body).toBe(nowhere.body)
     expect((await named('no id')).statusCode).toBe(400)
   })
+})
+
+describe('what answers at all', () => {
+  /** The same for everybody, of no workspace; and what providers sign (feeds.test.ts). */
+  const besides = [
+    /^(?:GET|HEAD) \/(?:\*|docs|docs\/(?:init|scalar)-[^/]+\.js|healthz|readyz|api\/v1\/openapi\.json)?$/,
+    /^POST \/feeds\/:feedId$/,
+  ]
+
+  test('is an operation of the tables that are walked here, or named above', () => {
+    const known = new Set(
+      [...Object.values<Operation>(operations), ...Object.values<Operation>(managementOperations)].flatMap(
+        ({ method, path }) => {
+          const url = path.replaceAll(/\{(\w+)\}/g, ':$1')
+          return method === 'get' ? [`GET ${url}`, `HEAD ${url}`] : [`${method.toUpperCase()} ${url}`]
+        },
+      ),
+    )
+    const answering = routesOf(office.app.printRoutes({ commonPrefix: false }))
+    expect([...known].filter((route) => !answering.includes(route))).toEqual([])
+    expect(answering.filter((route) => !known.has(route) && !besides.some((form) => form.test(route)))).toEqual([])
+  })
+
+  /** From the tree that Fastify draws, four columns for each branch. */
+  function routesOf(drawn: string): string[] {
+    const above: string[] = []
+    return drawn.split('\n').flatMap((line) => {
+      const [, branch = '', part = '', methods = ''] = /^(.*[├└]── )(\S+) \(([A-Z, ]+)\)$/.exec(line) ?? []
+      if (branch === '') return []
+      const depth = branch.length / 4 - 1
+      above.splice(depth, above.length, part)
+      return methods.split(', ').map((method) => `${method} ${above.join('')}`)
+    })
+  }
 })
 
 describe('who may', () => {

@@ -17,7 +17,7 @@ import type { MemberRole, Scope } from '../domain/scopes.ts'
 import { isDatabaseAway } from '../store/database.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readStatus } from '../store/views/message-status.ts'
-import { makeTargets, makeWebhookDesk } from '../webhooks/webhooks.ts'
+import { catchUp, makeTargets, makeWebhookDesk } from '../webhooks/webhooks.ts'
 import { createUser } from '../workspace/logins.ts'
 import type { Notice } from '../workspace/notices.ts'
 import type { Office } from '../workspace/office.ts'
@@ -139,7 +139,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
       quota: () => Promise.resolve([]),
       ready: () => Promise.resolve({ ready: true, detail: {} }),
       webhooks: makeWebhookDesk({ db, vault, targets, timeScale: 1 }),
-      catchUp: () => Promise.resolve({ events: [], next: 'start', more: false }),
+      catchUp: (workspace, after, limit) => catchUp(db, workspace, after, limit),
     },
   })
   atTheEnd(async () => {
