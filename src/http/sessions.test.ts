@@ -418,6 +418,26 @@ test('whoever has the password gets few guesses at the code, for hours, and wher
   expect(await guess('abcdef')).toBe('too_many_attempts')
 }, 180_000)
 
+test('a device that is written in another way has no guesses of its own', async () => {
+  const browser = await office.signedIn('owner', shop.workspaceId)
+  const { email, password } = browser.login
+  const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
+  const totp = new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) })
+  const code = await codesOf(totp)
+  await browser.ask('POST', '/account/two-factor/confirm', { body: { code: code(-1) } })
+  // A thief who knows the password and has what the browser keeps for a year; readers of Base64 pass over a dot.
+  const device = browser.cookies.get('posthorn-device') as string
+  const guess = async (guessed: string, spelt: string) => {
+    const thief = office.browser()
+    thief.cookies.set('posthorn-device', spelt)
+    return (await thief.ask('POST', '/session', signIn(email, password, guessed))).json<{ code?: string }>().code
+  }
+  for (let guesses = 0; guesses <= limits.codeGuessesMax; guesses++)
+    expect(await guess('abcdef', device + '.'.repeat(guesses))).toBe('wrong_credentials')
+  expect(await guess(code(0), `${device}.......................`)).toBe('too_many_attempts')
+  expect(await guess(code(0), device)).toBe('too_many_attempts')
+}, 180_000)
+
 test('whoever has a session alone gets few guesses at a second factor that was begun and left, also all at once, and who knows the password begins anew', async () => {
   const browser = await office.signedIn('owner', shop.workspaceId)
   const { password } = browser.login

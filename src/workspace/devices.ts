@@ -13,12 +13,19 @@ export function makeDevice(vault: Vault, user: UserRow, proof: DeviceProof): str
   return vault.seal(text, sealedAs.device()).toString('base64url')
 }
 
-export function proofOf(vault: Vault, device: string, user: UserRow): DeviceProof | undefined {
+export interface KnownDevice {
+  readonly proof: DeviceProof
+  /** By what is in it, whatever it is written like: Base64 has many ways to write the same octets, and each would be a device that has guessed nothing. */
+  readonly name: string
+}
+
+/** Undefined where it is none of this person, or the password is another by now. */
+export function knownDevice(vault: Vault, device: string, user: UserRow): KnownDevice | undefined {
   if (device.length > 400) return undefined
   try {
     const text = vault.open(Buffer.from(device, 'base64url'), sealedAs.device())
     if (!text.startsWith(`${user.id} ${stamp(user)} `)) return undefined
-    return text.endsWith(' chose_password') ? 'chose_password' : 'signed_in'
+    return { proof: text.endsWith(' chose_password') ? 'chose_password' : 'signed_in', name: `device ${text}` }
   } catch {
     return undefined
   }

@@ -15,7 +15,7 @@ import { renameUser, replacePasswordHash, userByEmail, userById, type UserRow } 
 import { countRecoveryCodes } from '../store/second-factors.ts'
 import { addGuess, countGuesses, forgetGuesses } from '../store/sign-in-guesses.ts'
 import { audited } from './by.ts'
-import { makeDevice, proofOf } from './devices.ts'
+import { knownDevice, makeDevice } from './devices.ts'
 import { Mistake, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
 import { endWhatPasswordOpened, passwordResets } from './password-resets.ts'
@@ -109,16 +109,15 @@ export function makePeople(tools: PeopleTools) {
     device: string | undefined,
   ): Promise<{ readonly name: string; readonly codesOf: string; readonly isKnown: boolean }> => {
     const account = `account ${emailKey}`
-    const proof = user === undefined || device === undefined ? undefined : proofOf(vault, device, user)
-    const isKnown = proof !== undefined && device !== undefined
-    const name = isKnown ? `device ${hashSecret(device).toString('base64')}` : account
+    const known = user === undefined || device === undefined ? undefined : knownDevice(vault, device, user)
+    const name = known?.name ?? account
     if ((await guesses.count(name)) > limits.accountGuessesMax)
       throw new Mistake(
         'Too many wrong passwords for this account; wait a minute, or sign in where you were signed in before.',
         { code: 'too_many_attempts', retryAfterSeconds: 60 },
       )
     // A link brings a new password, and with it a new device, as often as one likes; it must not bring more guesses at the code.
-    return { name, codesOf: proof === 'signed_in' ? name : account, isKnown }
+    return { name, codesOf: known?.proof === 'signed_in' ? name : account, isKnown: known !== undefined }
   }
 
   const welcome = async (user: UserRow, browser: Browser, how: string): Promise<SignedIn> => ({
