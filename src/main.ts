@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { mistakesInTlsFiles } from './base/certificate.ts'
 import { freePorts } from './base/free-ports.ts'
+import { Trouble } from './base/trouble.ts'
 import { listeningPorts, readSettings, whyWrong, WrongSettings } from './config.ts'
 
 // Of the delivery process: signing happens on these threads, and more of them than cores only take turns with its event loop.
@@ -41,8 +42,8 @@ async function main(args: readonly string[]): Promise<number> {
     const [{ serve }, { makeLog }] = await Promise.all([import('./serve.ts'), import('./base/log.ts')])
     return await serve(settings, makeLog(settings.POSTHORN_LOG_LEVEL), tellReady)
   } catch (error) {
-    if (!(error instanceof WrongSettings)) throw error
-    process.stderr.write(`${error.message}\n`)
+    if (!(error instanceof WrongSettings || error instanceof Trouble)) throw error
+    process.stderr.write(`${error instanceof Trouble ? 'posthorn: ' : ''}${error.message}\n`)
     return 1
   }
 }

@@ -34,6 +34,19 @@ test('processes that ask at the same time get different ports, and each can be l
   }
 }, 60_000)
 
+test('what is the same at every port, such as a want of files, is told at once and in one sentence', async () => {
+  const module = fileURLToPath(new URL('./free-ports.ts', import.meta.url))
+  const script = `import { openSync } from 'node:fs'
+    import { freePorts } from ${JSON.stringify(module)}
+    await freePorts(1)
+    try { for (;;) openSync('/dev/null') } catch {}
+    const error = await freePorts(1).catch((thrown) => thrown)
+    console.log(error.name + ': ' + error.message)`
+  const few = 'ulimit -n 64; exec "$0" --input-type=module -e "$1"'
+  const { stdout } = await promisify(execFile)('/bin/sh', ['-c', few, process.execPath, script])
+  expect(stdout).toMatch(/^Trouble: no free port could be looked for: .*EMFILE/)
+})
+
 async function firstLine(stream: AsyncIterable<unknown> | null): Promise<string> {
   let text = ''
   for await (const piece of stream ?? []) {

@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto'
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { Trouble, wordsOf } from './trouble.ts'
 
 /** Below those that systems give to outgoing connections and to whoever asks for any (Linux from 32,768 on): nobody gets one of these by chance meanwhile. */
 const first = 10_000
@@ -34,8 +35,9 @@ async function markOf(port: number): Promise<Socket | undefined> {
     mark.bind(port, '127.0.0.1')
     await once(mark, 'listening')
     return mark
-  } catch {
+  } catch (error) {
     mark.close()
+    mustBeTaken(error)
     return undefined
   }
 }
@@ -44,9 +46,16 @@ async function isFree(port: number): Promise<boolean> {
   const server = createServer()
   try {
     await once(server.listen(port, '127.0.0.1'), 'listening')
-  } catch {
+  } catch (error) {
+    mustBeTaken(error)
     return false
   }
   await once(server.close(), 'close')
   return true
+}
+
+/** Whatever else it is, an address that this machine does not have or a want of files, is the same at every other port. */
+function mustBeTaken(error: unknown): void {
+  if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE')
+    throw new Trouble(`no free port could be looked for: ${wordsOf(error)}`, { cause: error })
 }
