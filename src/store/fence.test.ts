@@ -18,7 +18,7 @@ import { claimDue } from './claim.ts'
 import { hastenPutOff, makeRecorder, reap, type Armable, type Ending, type Mark } from './outbound.ts'
 import { findRelayed } from './reports.ts'
 import { makeAdmitter } from './admit.ts'
-import type { Ask } from './database.ts'
+import type { Ask, Db } from './database.ts'
 import { storeWorld, wholeClaim, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -607,6 +607,32 @@ describe('the operator decides', () => {
       'delivery_unknown',
       'delivery_unknown',
     ])
+  })
+
+  test('to assume that it was sent: what a worker hands back at any moment before the decision, too', async () => {
+    const recorder = makeRecorder(world.db, world.db, await world.node())
+    const claims = (await world.claimed(sender, [{}, {}])) as [Armable, Armable]
+    await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
+    // Behind all that it looks at before, as close to the decision as it can be.
+    const handBack = claims.map((claim) =>
+      endingOf(claim, {
+        status: 'retrying',
+        outcome: 'retry',
+        delayMs: 0,
+        usesTry: false,
+        attempt: { phase: 'route' },
+      }),
+    )
+    const late: Db = {
+      ...world.db,
+      rows: async (statement, values) => {
+        if (statement.name === 'assume-sent') await Promise.all(handBack.splice(0).map((row) => recorder.finish(row)))
+        return world.db.rows(statement, values)
+      },
+    }
+    expect(await assumeSentSince(late, new Date(Date.now() - 60_000))).toBe(2)
+    const became = await Promise.all(claims.map(({ id }) => statusOf(id)))
+    expect(became).toEqual(['delivery_unknown', 'delivery_unknown'])
   })
 
   test('in bites, however many there are', async () => {

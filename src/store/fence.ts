@@ -136,24 +136,7 @@ export async function readProgress(db: Db): Promise<QueueProgress> {
   return (await db.rows<QueueProgress>(progress))[0] ?? { inFlight: 0, waiting: 0 }
 }
 
-const assumeSent = sql('assume-sent', 'select * from assume_sent_1($1, $2, $3::uuid, $4)')
-/**
- * Two kinds of what waits may have gone before the time that its row names, and a database that was put back does not know of it. What was under way when delivery
- * stopped, and was put off or handed back by its worker since: another one may have had it meanwhile. And what waits because nobody was found: it is made due when
- * they are there again (docs/decisions/0089). Where they said something before the stop, it waits for its time.
- */
-const perhapsGone = sql(
-  'perhaps-gone',
-  `select o.message_id id from (select x.* from outbound x where x.message_id > $2::uuid order by x.message_id limit $3) o
-     left join lateral (
-       select a.ended_at > $1 since, a.facts -> 'smtp' -> 'code' is not null answered from attempts a
-        where a.workspace_id = o.workspace_id and a.message_id = o.message_id and a.epoch = o.epoch limit 1) a on true
-    where o.status = 'retrying' and o.due_at > $1 and (a.since or o.attempts > 0 and a.answered is not true)`,
-)
-const countAsDue = sql(
-  'count-as-due',
-  `update outbound set due_at = $1 where message_id = any ($2::uuid[]) and status = 'retrying' and due_at > $1`,
-)
+const assumeSent = sql('assume-sent', 'select * from assume_sent_2($1, $2, $3::uuid, $4)')
 const stopByOperator = sql('stop-by-operator', `select stop_delivery_1('fence', 'operator', null)`)
 const lift = sql('lift-fence', 'select * from lift_fence_1()')
 
@@ -180,8 +163,6 @@ export async function assumeSentSince(db: Db, since: Date, refused?: Refused): P
   let moved = 0
   const most = limits.claimsPerStatementMax * 5
   for (let after: string | null = leastId; after !== null;) {
-    const early = await db.rows<{ id: string }>(perhapsGone, [till, after, most])
-    if (early.length > 0) await despiteDeadlocks(() => db.rows(countAsDue, [till, early.map(({ id }) => id)]))
     const values: unknown[] = [since, till, after, most]
     const [step]: { moved: number; last: string | null }[] = await decided(
       db,

@@ -57,7 +57,7 @@ function sideOf(db: Db, node: string, rest: Pick<Side, 'admit' | 'suppress' | 'c
 }
 
 function modelSide(node: string, clock: { now: number }): { side: Side; model: ModelDatabase } {
-  const model = new ModelDatabase({ now: () => clock.now, token: () => '', sender: {} })
+  const model = new ModelDatabase({ now: () => clock.now, token: () => '', isVouchedFor: () => false, sender: {} })
   model.counters.set(node, 0)
   const side = sideOf(model.db(), node, {
     admit: (id, recipient, ageMs) => Promise.resolve(model.admit(id, recipient, ageMs)),
@@ -87,7 +87,9 @@ function modelSide(node: string, clock: { now: number }): { side: Side; model: M
           })),
         stops: [...model.stops].map(([kind, { reason }]) => `${kind} ${reason}`).sort(),
         suppressed: [...model.suppressed].sort(),
-        counters: [...model.counters].map(([id, counter]) => `${id} ${counter}`).sort(),
+        counters: [...model.counters]
+          .map(([id, counter]) => [id, counter, model.eras.get(id) ?? []].flat().join(' '))
+          .sort(),
       }),
   })
   return { side, model }
@@ -162,7 +164,9 @@ async function realSide(node: string, { workspaceId, mailboxId }: Sender): Promi
         )
       ).map(({ recipient }) => recipient),
       counters: (
-        await db.run<{ counter: string }>(`select concat_ws(' ', id, counter) counter from delivering_nodes order by 1`)
+        await db.run<{ counter: string }>(
+          `select concat_ws(' ', id, counter, era) counter from delivering_nodes order by 1`,
+        )
       ).map(({ counter }) => counter),
     }),
   })
@@ -224,6 +228,7 @@ test.each([1, 2, 3, 4])(
     const clock = { now: startsAt + seed * 86_400_000 }
     const sender = await world.sender()
     const node = world.nextId() as string
+    const newcomer = world.nextId() as string
     const { side: ours, model } = modelSide(node, clock)
     const real = await realSide(node, sender)
     const claims: Armable[] = []
@@ -375,6 +380,8 @@ test.each([1, 2, 3, 4])(
         weight: 1,
         name: 'check-in',
         run: () => {
+          if (dice.happens(0.4))
+            return same('check-in', (side) => checkInNode(side.db.rows, newcomer, 'new.test', undefined))
           const counter = ours.mark.counter + (dice.happens(0.3) ? 1 : 0)
           return same('check-in', (side) => checkInNode(side.db.rows, node, 'node.test', { counter, era: 0 }))
         },
@@ -419,7 +426,7 @@ test.each([1, 2, 3, 4])(
         await both((side) => side.clearStops())
         const counter = Math.max(ours.mark.counter, model.counters.get(node) ?? 0)
         model.counters.set(node, counter)
-        await world.db.run('update delivering_nodes set counter = $1', [counter])
+        await world.db.run('update delivering_nodes set counter = $1 where id = $2', [counter, node])
       }
     }
     expect(counts.size).toBe(operations.length)

@@ -1,5 +1,5 @@
 // The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_1 with late_proof_1, reap_3, replay_3, check_in_1, and what an operator
-// decides after a restore (assume_sent_1, lift_fence_1), as far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
+// decides after a restore (assume_sent_2, lift_fence_1), as far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
 // a way to write such a function wrongly that the model checker named; the simulation must see each fail.
 import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
 import { mayBecome } from '../../src/domain/moves.ts'
@@ -15,6 +15,7 @@ export type Flaw =
   | 'arm although armed'
   | 'no pause after a failover'
   | 'what is under way is not assumed to be sent'
+  | 'what may have gone early is spared'
 
 /** For an hour, which no schedule has. */
 const unarmedForgottenMs = 30_000
@@ -62,6 +63,7 @@ export interface Kept {
   readonly counters: Map<string, number>
   readonly timelines: Map<string, number>
   readonly confirmed: Map<string, number>
+  readonly eras: Map<string, number>
   readonly stops: Map<string, Stop>
   readonly orphans: Map<string, FinishRow>
   readonly timeline: number | undefined
@@ -69,12 +71,12 @@ export interface Kept {
   readonly eraSeen: number
 }
 
-interface Stop {
+export interface Stop {
   readonly reason: string
   readonly since: number
 }
 
-interface FinishRow {
+export interface FinishRow {
   readonly id: MessageId
   readonly epoch: number
   readonly token: string
@@ -110,6 +112,8 @@ export interface ModelOptions {
   /** A claim's token. */
   readonly token: () => string
   readonly flaw?: Flaw | undefined
+  /** A node that knows this database delivers from it, and says so by its session. Left out: always. */
+  readonly isVouchedFor?: () => boolean
   /** The row of a sender, for what the worker prepares with. */
   readonly sender: Readonly<Record<string, unknown>>
 }
@@ -140,6 +144,8 @@ export class ModelDatabase {
   timelines = new Map<string, number>()
   /** When it last was. */
   confirmed = new Map<string, number>()
+  /** In which era it was. */
+  eras = new Map<string, number>()
   stops = new Map<string, Stop>()
   orphans = new Map<string, FinishRow>()
   /** On which all of them were. */
@@ -161,8 +167,8 @@ export class ModelDatabase {
 
   /** All that is committed by now. */
   kept(): Kept {
-    const { messages, outbound, suppressed, counters, timelines, confirmed, stops, orphans } = this
-    const tables = { messages, outbound, suppressed, counters, timelines, confirmed, stops, orphans }
+    const { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans } = this
+    const tables = { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans }
     const { timeline, era, eraSeen } = this
     return { ...structuredClone(tables), at: this.#options.now(), timeline, era, eraSeen }
   }
@@ -266,10 +272,6 @@ export class ModelDatabase {
         }
       case 'stop-by-operator':
         return () => this.#stop('fence', 'operator')
-      case 'perhaps-gone':
-        return () => this.#perhapsGone((values[0] as Date).getTime())
-      case 'count-as-due':
-        return () => this.#countAsDue((values[0] as Date).getTime(), values[1] as MessageId[])
       case 'assume-sent':
         return () => this.#assumeSent((values[0] as Date).getTime(), (values[1] as Date).getTime())
       case 'lift-fence':
@@ -589,24 +591,36 @@ export class ModelDatabase {
       else this.eraSeen = Math.max(this.eraSeen, markEra)
     }
     const isNewer = markEra !== null && markEra > this.era
-    const behind = !firstUse && (isNewer || (markEra === this.era && (mine === undefined || mine < (mark ?? 0))))
-    if (behind) this.#stop('fence', 'behind')
-    const counter = Math.max(mine ?? 0, behind ? 0 : (mark ?? 0))
+    const isBehind = isNewer || (markEra === this.era && (mine === undefined || mine < (mark ?? 0)))
+    const trouble = firstUse ? null : isBehind ? 'behind' : mark === null && this.#needsMark() ? 'no_mark' : null
+    if (trouble !== null) this.#stop('fence', trouble)
+    const counter = Math.max(mine ?? 0, trouble === null ? (mark ?? 0) : 0)
     this.counters.set(node, counter)
-    if (!behind) this.#foundRight(node, firstUse)
+    if (trouble === null) this.#foundRight(node, firstUse)
+    else if (mine === undefined) this.confirmed.set(node, this.#options.now())
     return [
       {
-        counter: behind ? mark : counter,
-        era: behind && mark !== null ? markEra : this.era,
-        trouble: behind ? 'behind' : null,
+        counter: trouble === null ? counter : (mark ?? 0),
+        era: trouble !== null && mark !== null ? markEra : this.era,
+        trouble,
         serverKnown: true,
       },
     ]
   }
 
+  /** Somebody may have sent what waits here, in this era, and nobody who knows of it is here to say so. */
+  #needsMark(): boolean {
+    const { isVouchedFor = () => true } = this.#options
+    const hasArmed = [...this.counters].some(
+      ([id, counter]) => counter > 0 && (this.eras.get(id) ?? this.era) === this.era,
+    )
+    return this.outbound.size > 0 && hasArmed && !isVouchedFor()
+  }
+
   /** Behind a failover everybody waits for all the others. */
   #foundRight(node: string, firstUse: boolean): void {
     this.timelines.set(node, this.serverTimeline)
+    this.eras.set(node, this.era)
     this.confirmed.set(node, this.#options.now())
     if (firstUse) this.timeline = this.serverTimeline
     this.timeline ??= this.serverTimeline
@@ -624,21 +638,11 @@ export class ModelDatabase {
     }
   }
 
-  #perhapsGone(till: number): object[] {
-    return [...this.outbound.values()]
-      .filter(({ id, epoch, status, attempts, dueAt }) => {
-        const record = this.messages.get(id)
-        const isSince = (record?.endedAt.get(epoch) ?? 0) > till
-        const isAnswered = record?.answered.has(epoch) === true
-        return status === 'retrying' && dueAt > till && (isSince || (attempts > 0 && !isAnswered))
-      })
-      .map(({ id }) => ({ id }))
-  }
-
-  #countAsDue(till: number, ids: readonly MessageId[]): object[] {
-    for (const row of this.outbound.values())
-      if (ids.includes(row.id) && row.status === 'retrying' && row.dueAt > till) row.dueAt = till
-    return []
+  /** Before the time that its row names: put off or handed back since delivery stopped, or because nobody was found. */
+  #mayHaveGoneEarly({ id, epoch, status, attempts }: Row, till: number): boolean {
+    if (status !== 'retrying' || this.#options.flaw === 'what may have gone early is spared') return false
+    const { endedAt, answered } = this.#record(id)
+    return (endedAt.get(epoch) ?? 0) > till || (attempts > 0 && !answered.has(epoch))
   }
 
   /** All at once: there are never many. */
@@ -648,7 +652,7 @@ export class ModelDatabase {
       (row) =>
         this.#record(row.id).createdAt <= till &&
         row.expiresAt > since &&
-        (row.status === 'sending' ? !spared : row.dueAt <= till),
+        (row.status === 'sending' ? !spared : row.dueAt <= till || this.#mayHaveGoneEarly(row, till)),
     )
     for (const row of chosen.sort(byId)) {
       this.outbound.delete(row.id)
@@ -673,6 +677,7 @@ export class ModelDatabase {
     const settled = endings.flatMap((ending) => this.#lateProof(ending)).length
     this.orphans.clear()
     this.timeline = this.serverTimeline
+    for (const id of this.counters.keys()) if (!this.eras.has(id)) this.eras.set(id, this.era)
     this.era = Math.max(this.era, this.eraSeen) + 1
     this.stops.delete('fence')
     this.stops.delete('pause')
