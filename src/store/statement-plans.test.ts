@@ -21,7 +21,7 @@ import { pageMessages } from './views/message-list.ts'
 import { readLaneReasons } from './views/operations.ts'
 import { readInCommitOrder } from './views/webhook-events.ts'
 import { makeWebhookRecorder } from './webhook-results.ts'
-import { claimWebhooks } from './webhooks.ts'
+import { makeWebhookClaims } from './webhook-claims.ts'
 import { leastId } from './message-id.ts'
 
 const world = await storeWorld()
@@ -205,8 +205,17 @@ test('the end of a webhook, where very many others of its workspace are due', as
   const { workspaceId } = sender
   const messageId = await world.value<string>('select message_id from webhook_queue limit 1')
   const end = async (db: Db) => {
-    const tools = { owner: sender.domainId, failingMs: 1e9, disabled: () => undefined, more: () => undefined }
-    const result = { workspaceId, messageId, sequence: 1, round: 1, attempt: 1, asked: true, delivered: true }
+    const tools = { failingMs: 1e9, disabled: () => undefined, more: () => undefined }
+    const result = {
+      workspaceId,
+      messageId,
+      sequence: 1,
+      round: 1,
+      attempt: 1,
+      claim: workspaceId,
+      asked: true,
+      delivered: true,
+    }
     await makeWebhookRecorder(db, tools)
       .record(result)
       .catch(() => undefined)
@@ -237,7 +246,8 @@ test.each([
     'webhook_queue',
     `(workspace_id, message_id, sequence, due_at)
      select $1, gen_random_uuid(), 1, app_now() - interval '1 hour' from generate_series(1, 20000) n`,
-    (db: Db, since?: Date) => claimWebhooks(db, { cursor: leastId, since, rooms: {}, share: 1, most: 1, ...lease }),
+    (db: Db, since?: Date) =>
+      makeWebhookClaims(db, 60_000).claim({ cursor: leastId, since, rooms: {}, share: 1, most: 1 }),
   ],
 ])('a claim from %s goes along what has ended under an open snapshot once, if at all', async (table, rows, claim) => {
   const backup = await world.session()
@@ -267,7 +277,9 @@ test('a claim of webhooks does not search the rooms of all endpoints once for ea
   const rooms = Object.fromEntries(known.map(({ id }) => [id, 40]))
   const passedOver = ({ Plans: below = [], ...plan }: Plan): number =>
     below.reduce((sum, each) => sum + passedOver(each), (plan['Rows Removed by Filter'] ?? 0) * plan['Actual Loops'])
-  const plan = await planOf((db) => claimWebhooks(db, { cursor: leastId, rooms, share: 1, most: 500, ...lease }))
+  const plan = await planOf((db) =>
+    makeWebhookClaims(db, 60_000).claim({ cursor: leastId, rooms, share: 1, most: 500 }),
+  )
   expect(passedOver(plan)).toBeLessThan(1_000)
 })
 

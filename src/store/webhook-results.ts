@@ -1,4 +1,4 @@
-// How tries of webhooks ended: log, queue and endpoint, for many of them in one statement (function `end_webhooks_2`), which nobody's lock on one of them holds up.
+// How tries of webhooks ended: log, queue and endpoint, for many of them in one statement (function `end_webhooks_3`), which nobody's lock on one of them holds up.
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
@@ -60,13 +60,12 @@ export interface WebhookRecorder {
   record(result: WebhookResult): Promise<void>
 }
 
-const ended = sql('webhook-end', 'select workspace_id, reason from end_webhooks_2($1::text::json, $2::uuid, $3)')
+const ended = sql('webhook-end', 'select workspace_id, reason from end_webhooks_3($1::text::json, $2)')
 
 /** Results of concurrent tries, written in batches. */
 export function makeWebhookRecorder(
   db: Db,
   tools: {
-    readonly owner: string
     /** After so long without a success an endpoint is disabled. */
     readonly failingMs: number
     /** Answers before anything is written. */
@@ -81,7 +80,6 @@ export function makeWebhookRecorder(
     const answers = await despiteDeadlocks(() =>
       db.rows<{ workspace_id: WorkspaceId | null; reason: DisableReason }>(ended, [
         `[${rows.map(({ json }) => json).join(',')}]`,
-        tools.owner,
         tools.failingMs,
       ]),
     )
@@ -108,6 +106,7 @@ export function makeWebhookRecorder(
         s: result.sequence,
         round: result.round,
         attempt: result.attempt,
+        claim: result.claim,
         asked: result.asked,
         delivered: result.delivered,
         trouble: result.trouble,

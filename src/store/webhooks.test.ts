@@ -6,9 +6,10 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { storeWorld, type Sender } from './store.test-kit.ts'
 import { makeAdmitter } from './admit.ts'
-import { openDatabase } from './database.ts'
+import { openDatabase, type Db } from './database.ts'
 import { changeEndpoint, disableEndpoint, insertEndpoint, prepareSecret, promoteSecret } from './webhook-endpoints.ts'
-import { claimWebhooks, extendWebhookLeases, reapWebhooks, type ClaimedWebhook } from './webhooks.ts'
+import { makeWebhookClaims, type WebhookClaims } from './webhook-claims.ts'
+import { extendWebhookLeases, reapWebhooks, type ClaimedWebhook } from './webhooks.ts'
 import { replayRange } from './webhook-replay.ts'
 import { makeWebhookRecorder } from './webhook-results.ts'
 import type { WebhookLogFilter } from '../domain/webhook.ts'
@@ -48,21 +49,13 @@ const queue = (sender: Sender) =>
     'select sequence from webhook_queue where workspace_id = $1 order by message_id, sequence',
     [sender.workspaceId],
   )
-const claim = async (owner: string, changes: Partial<Parameters<typeof claimWebhooks>[1]> = {}) =>
-  (
-    await claimWebhooks(world.db, {
-      cursor: leastId,
-      rooms: {},
-      share: 32,
-      most: 500,
-      leaseMs: 30_000,
-      owner,
-      ...changes,
-    })
-  ).claimed
+const node = () => makeWebhookClaims(world.db, 30_000)
+const whole = { cursor: leastId, rooms: {}, share: 32, most: 500 }
+const claim = async (by: WebhookClaims = node(), changes: Partial<Parameters<WebhookClaims['claim']>[0]> = {}) =>
+  (await by.claim({ ...whole, ...changes })).claimed
 const named = (claimed: readonly ClaimedWebhook[]) => claimed.map(({ sequence, attempt }) => `${sequence}.${attempt}`)
-const recorderOf = (owner: string, more: () => void = () => undefined) =>
-  makeWebhookRecorder(world.db, { owner, failingMs: 1e9, disabled: () => undefined, more })
+const recorder = makeWebhookRecorder(world.db, { failingMs: 1e9, disabled: () => undefined, more: () => more++ })
+let more = 0
 
 describe('the outbox', () => {
   test('fills itself in the transaction of the event, and empties itself with it', async () => {
@@ -112,7 +105,7 @@ describe('a claim', () => {
   test('counts the try, and gives an event to one node alone', async () => {
     const shop = await customer()
     await admit(shop, 100)
-    const [one, other] = await Promise.all([claim(randomUUID()), claim(randomUUID())])
+    const [one, other] = await Promise.all([claim(), claim()])
     const taken = [...one, ...other].map(({ messageId }) => messageId)
     expect(new Set(taken).size).toBe(taken.length)
     expect(taken.length).toBeGreaterThan(0)
@@ -124,29 +117,29 @@ describe('a claim', () => {
     await admit(busy, 60)
     const others = await Promise.all(Array.from({ length: 5 }, () => customer()))
     for (const other of others) await admit(other, 2)
-    const claimed = await claim(randomUUID(), { most: 6 })
+    const claimed = await claim(node(), { most: 6 })
     expect(new Set(claimed.map(({ workspaceId }) => workspaceId)).size).toBe(6)
     const rooms = { [busy.workspaceId]: 3 }
-    const next = await claim(randomUUID(), { rooms })
+    const next = await claim(node(), { rooms })
     expect(next.filter(({ workspaceId }) => workspaceId === busy.workspaceId)).toHaveLength(3)
     expect(next.filter(({ workspaceId }) => workspaceId !== busy.workspaceId)).toHaveLength(5)
   })
 
   test('leaves an event whose earlier one is under way elsewhere; one that waits for a retry is no hindrance', async () => {
     const shop = await customer()
-    const [here, there] = [randomUUID(), randomUUID()]
+    const [here, there] = [node(), node()]
     const [id = ''] = await admit(shop)
     const [first] = await claim(here)
     await put(shop, id, 2)
     expect(await claim(there)).toEqual([])
-    expect(named(await claim(here))).toEqual(['2.1']) // the same node keeps the order itself
+    const [second] = await claim(here) // the same node keeps the order itself
+    expect(second).toMatchObject({ sequence: 2, attempt: 1 })
     await put(shop, id, 3)
-    let more = 0
-    const recorder = recorderOf(here, () => more++)
-    if (first === undefined) throw new Error('nothing was claimed')
+    more = 0
+    if (first === undefined || second === undefined) throw new Error('nothing was claimed')
     await recorder.record({ ...first, asked: true, delivered: false, status: 500, delayMs: 60_000 })
     expect(more).toBe(1)
-    await recorder.record({ ...first, sequence: 2, asked: true, delivered: true, status: 200 })
+    await recorder.record({ ...second, asked: true, delivered: true, status: 200 })
     expect(named(await claim(there))).toEqual(['3.1'])
   })
 
@@ -159,9 +152,9 @@ describe('a claim', () => {
     await session.query('select 1 from webhook_queue where workspace_id = $1 and sequence = 1 for update', [
       shop.workspaceId,
     ])
-    expect(await claim(randomUUID())).toEqual([])
+    expect(await claim()).toEqual([])
     await session.query('rollback')
-    expect(named(await claim(randomUUID()))).toEqual(['1.1', '2.1'])
+    expect(named(await claim())).toEqual(['1.1', '2.1'])
   })
 
   test('an event behind one that another node has taken and given back since the claim began is left', async () => {
@@ -175,7 +168,7 @@ describe('a claim', () => {
       returns table (workspace_id uuid, message_id uuid, sequence integer, due_at timestamptz, round integer, attempts integer, "row" tid) language plpgsql as
       'begin perform pg_advisory_xact_lock_shared(8); return query select * from lock_due_webhooks(space, since, most); end'`)
     await put(shop, id, 2)
-    const late = claim(randomUUID())
+    const late = claim()
     await world.untilSomebodyWaits()
     const first = `update webhook_queue set attempts = attempts + $2, lease_until = null where workspace_id = $1 and sequence = 1`
     for (const change of [1, -1]) await world.db.run(first, [shop.workspaceId, change])
@@ -183,14 +176,14 @@ describe('a claim', () => {
     expect(named(await late)).toEqual([])
     await world.db.run('drop function lock_due_webhooks_1')
     await world.db.run('alter function lock_due_webhooks rename to lock_due_webhooks_1')
-    expect(named(await claim(randomUUID()))).toEqual(['1.1', '2.1'])
+    expect(named(await claim())).toEqual(['1.1', '2.1'])
   })
 
   test('drops what a disabled endpoint left in the queue', async () => {
     const shop = await customer()
     await admit(shop, 3)
     await disableEndpoint(world.db, shop.workspaceId)
-    expect(await claim(randomUUID())).toEqual([])
+    expect(await claim()).toEqual([])
     expect(await queue(shop)).toEqual([])
   })
 
@@ -201,45 +194,103 @@ describe('a claim', () => {
        select gen_random_uuid(), gen_random_uuid(), 1, app_now() + interval '1 hour' from generate_series(1, $1)`,
       [spare + 10],
     )
-    const ask = (cursor: string) =>
-      claimWebhooks(world.db, { cursor, rooms: {}, share: 32, most: 500, leaseMs: 1, owner: randomUUID() })
+    const ask = (cursor: string) => node().claim({ ...whole, cursor })
     const first = await ask(leastId)
     expect(first.cursor).not.toBe(leastId)
     expect((await ask(first.cursor)).cursor).toBe(leastId)
   })
 })
 
+describe('a claim whose answer is lost', () => {
+  /** A node whose next claim is committed, and not heard of. */
+  const deafNode = () => {
+    const failing = { isOn: true }
+    const rows: Db['rows'] = async <Row extends object>(...asked: Parameters<Db['rows']>) => {
+      const answer = await world.db.rows<Row>(...asked)
+      if (failing.isOn) throw Object.assign(new Error('the line was cut'), { code: 'ECONNRESET' })
+      return answer
+    }
+    return { failing, mine: makeWebhookClaims({ ...world.db, rows }, 30_000) }
+  }
+
+  test('leaves later events of its messages where they are, and gives back what it took, without a try', async () => {
+    const shop = await customer()
+    const { failing, mine } = deafNode()
+    const [id = ''] = await admit(shop)
+    await expect(claim(mine)).rejects.toThrow('cut')
+    failing.isOn = false
+    await put(shop, id, 2)
+    expect(await claim(mine)).toEqual([])
+    expect(await mine.giveBackLost()).toBe(true)
+    expect(named(await claim(mine))).toEqual(['1.1', '2.1'])
+    // Said again, it takes nothing from the claim that came after it.
+    expect(await mine.giveBackLost()).toBe(false)
+    expect(await reapWebhooks(world.db, [0])).toBe(0)
+  })
+
+  test('takes nothing with it that was claimed before; a later event of that waits until it has ended', async () => {
+    const shop = await customer()
+    const { failing, mine } = deafNode()
+    failing.isOn = false
+    const [id = ''] = await admit(shop)
+    const [first] = await claim(mine)
+    if (first === undefined) throw new Error('nothing was claimed')
+    await admit(shop)
+    failing.isOn = true
+    await expect(claim(mine)).rejects.toThrow('cut')
+    failing.isOn = false
+    expect(await mine.giveBackLost()).toBe(true)
+    await put(shop, id, 2)
+    expect((await claim(mine)).map(({ sequence, messageId }) => [sequence, messageId === id])).toEqual([[1, false]])
+    await recorder.record({ ...first, asked: true, delivered: true, status: 200 })
+    expect(named(await claim(mine))).toEqual(['2.1'])
+  })
+
+  test('is nothing where the database has surely refused it', async () => {
+    const shop = await customer()
+    const [id = ''] = await admit(shop)
+    let refuses = false
+    const rows: Db['rows'] = (...asked) =>
+      refuses ? Promise.reject(Object.assign(new Error('no'), { code: '53200' })) : world.db.rows(...asked)
+    const mine = makeWebhookClaims({ ...world.db, rows }, 30_000)
+    expect(named(await claim(mine))).toEqual(['1.1'])
+    refuses = true
+    await expect(claim(mine)).rejects.toThrow('no')
+    refuses = false
+    await put(shop, id, 2)
+    expect(named(await claim(mine))).toEqual(['2.1']) // as ever: the sender keeps the order
+  })
+})
+
 test('a result counts only for its own attempt: what was sent again meanwhile stays queued', async () => {
   const shop = await customer()
-  const owner = randomUUID()
   await admit(shop)
-  const [claimed] = await claim(owner)
+  const [claimed] = await claim()
   if (claimed === undefined) throw new Error('nothing was claimed')
   const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: false }
   expect(await replayRange(world.db, shop.workspaceId, range)).toBe(1)
-  await recorderOf(owner).record({ ...claimed, asked: true, delivered: true, status: 200 })
+  await recorder.record({ ...claimed, asked: true, delivered: true, status: 200 })
   expect(await queue(shop)).toEqual([{ sequence: 1 }])
-  expect((await claim(owner))[0]).toMatchObject({ round: 2, attempt: 1 })
+  expect((await claim())[0]).toMatchObject({ round: 2, attempt: 1 })
 })
 
 describe('an endpoint whose receiver is gone for good', () => {
   const lastTry = async () => {
     const shop = await customer()
-    const owner = randomUUID()
     await admit(shop)
-    const [claimed] = await claim(owner)
+    const [claimed] = await claim()
     if (claimed === undefined) throw new Error('nothing was claimed')
     const { version, ...rest } = claimed
     const gone = { ...rest, asked: true, delivered: false, status: 410 }
     const state = () => world.value('select state from webhook_endpoints where workspace_id = $1', [shop.workspaceId])
     const change = (url: string) => changeEndpoint(world.db, shop.workspaceId, { url })
-    return { shop, owner, version, gone, state, change }
+    return { shop, version, gone, state, change }
   }
 
   test('is disabled, also by a release that does not say which address it asked', async () => {
     for (const says of [true, false]) {
-      const { owner, version, gone, state } = await lastTry()
-      await recorderOf(owner).record({ ...gone, ...(says && { version }) })
+      const { version, gone, state } = await lastTry()
+      await recorder.record({ ...gone, ...(says && { version }) })
       expect(await state()).toBe('disabled')
     }
   })
@@ -248,13 +299,12 @@ describe('an endpoint whose receiver is gone for good', () => {
     ['before', [200, 410]],
     ['behind', [410, 200]],
   ])('is disabled also where another event was delivered %s it in the same batch', async (_, statuses) => {
-    const { shop, owner, state } = await lastTry()
+    const { shop, state } = await lastTry()
     await admit(shop, 2)
-    const claimed = await claim(owner)
+    const claimed = await claim()
     expect(claimed).toHaveLength(2)
     const disabled: unknown[] = []
     const recorder = makeWebhookRecorder(world.db, {
-      owner,
       failingMs: 1e9,
       disabled: (...told) => void disabled.push(told),
       more: () => undefined,
@@ -270,17 +320,17 @@ describe('an endpoint whose receiver is gone for good', () => {
   })
 
   test('stays active where the event was sent again meanwhile: its eighth try is still to come', async () => {
-    const { shop, owner, version, gone, state } = await lastTry()
+    const { shop, version, gone, state } = await lastTry()
     const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: false }
     expect(await replayRange(world.db, shop.workspaceId, range)).toBe(1)
-    await recorderOf(owner).record({ ...gone, version })
+    await recorder.record({ ...gone, version })
     expect(await state()).toBe('active')
   })
 
   test('stays active where its owner has given another address meanwhile: that one has not answered', async () => {
-    const { shop, owner, version, gone, state, change } = await lastTry()
+    const { shop, version, gone, state, change } = await lastTry()
     await change('https://new.example.com/')
-    await recorderOf(owner).record({ ...gone, version })
+    await recorder.record({ ...gone, version })
     expect(await state()).toBe('active')
     expect(await queue(shop)).toEqual([])
   })
@@ -296,13 +346,11 @@ test.each([
   'results lock the endpoint before the rows of its queue, so that two batches do not wait for each other in a circle: %s',
   async (_, ending) => {
     const shop = await customer()
-    const owner = randomUUID()
     await admit(shop, 3)
-    const claimed = await claim(owner)
+    const claimed = await claim()
     const session = await world.session()
     await session.query('begin')
     await session.query('select from webhook_endpoints where workspace_id = $1 for update', [shop.workspaceId])
-    const recorder = recorderOf(owner)
     const recorded = claimed.map((each, at) => recorder.record({ ...each, asked: true, ...ending(at) }))
     await world.untilSomebodyWaits()
     const free = 'select from webhook_queue where workspace_id = $1 for update skip locked'
@@ -313,8 +361,8 @@ test.each([
 )
 
 describe('what is said twice, or too late, does nothing to the claim that came after it', () => {
-  const claimed = async (owner: string): Promise<ClaimedWebhook> => {
-    const [one] = await claim(owner)
+  const claimed = async (by?: WebhookClaims): Promise<ClaimedWebhook> => {
+    const [one] = await claim(by)
     if (one === undefined) throw new Error('nothing was claimed')
     return one
   }
@@ -324,41 +372,42 @@ describe('what is said twice, or too late, does nothing to the claim that came a
       [shop.workspaceId],
     )
 
-  test('a try that was given back, said again when another node has it', async () => {
+  test.each(['another', 'the same'])('a try that was given back, said again when %s node has it', async (whose) => {
     const shop = await customer()
-    const [mine, other] = [randomUUID(), randomUUID()]
+    const mine = node()
     await admit(shop)
     const unasked = { ...(await claimed(mine)), asked: false, delivered: false }
-    await recorderOf(mine).record(unasked)
-    expect(await claimed(other)).toMatchObject({ attempt: 1 })
-    await recorderOf(mine).record(unasked)
-    await extendWebhookLeases(world.db, [unasked], mine, 3_600_000)
-    expect(await held(shop)).toBe(`1 1 ${other}`)
+    await recorder.record(unasked)
+    const again = await claimed(whose === 'another' ? node() : mine)
+    expect(again).toMatchObject({ round: 1, attempt: 1 })
+    await recorder.record(unasked)
+    await extendWebhookLeases(world.db, [unasked], 3_600_000)
+    expect(await held(shop)).toBe(`1 1 ${again.claim}`)
     expect(await world.value(`select lease_until < app_now() + interval '1 minute' from webhook_queue where workspace_id = $1`, [shop.workspaceId])).toBe(true) // prettier-ignore
   })
 
   test('a success of the ladder before, when the same node has the first try of the next', async () => {
     const shop = await customer()
-    const owner = randomUUID()
     await admit(shop)
-    const first = await claimed(owner)
+    const mine = node()
+    const first = await claimed(mine)
     const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: false }
     await replayRange(world.db, shop.workspaceId, range)
-    await claimed(owner)
-    await recorderOf(owner).record({ ...first, asked: true, delivered: true, status: 200 })
-    expect(await held(shop)).toBe(`2 1 ${owner}`)
+    const next = await claimed(mine)
+    await recorder.record({ ...first, asked: true, delivered: true, status: 200 })
+    expect(await held(shop)).toBe(`2 1 ${next.claim}`)
   })
 
   test('a refusal of a try whose lease ran out, when the same node makes the next', async () => {
     const shop = await customer()
-    const owner = randomUUID()
     await admit(shop)
-    const first = await claimed(owner)
+    const mine = node()
+    const first = await claimed(mine)
     await world.db.run(`update webhook_queue set lease_until = app_now() - interval '1 second'`)
     expect(await reapWebhooks(world.db, [0, 0])).toBe(1)
-    await claimed(owner)
-    await recorderOf(owner).record({ ...first, asked: true, delivered: false, status: 500, delayMs: 3_600_000 })
-    expect(await held(shop)).toBe(`1 2 ${owner}`)
+    const next = await claimed(mine)
+    await recorder.record({ ...first, asked: true, delivered: false, status: 500, delayMs: 3_600_000 })
+    expect(await held(shop)).toBe(`1 2 ${next.claim}`)
   })
 })
 
@@ -367,7 +416,7 @@ test('a try whose node was lost counts, and takes no other one with it: eight, a
   await admit(shop)
   const waits = Array.from({ length: 7 }, () => 0)
   for (let attempt = 1; attempt <= 8; attempt++) {
-    expect(named(await claim(randomUUID()))).toEqual([`1.${attempt}`])
+    expect(named(await claim())).toEqual([`1.${attempt}`])
     await world.db.run(`update webhook_queue set lease_until = app_now() - interval '1 second'`)
     expect(await reapWebhooks(world.db, waits)).toBe(1)
   }
@@ -378,14 +427,12 @@ test('a try whose node was lost counts, and takes no other one with it: eight, a
 test('an endpoint that has failed for too long is not disabled by a success, also beside a failure', async () => {
   for (const answers of [[true], [false, true], [true, false]]) {
     const shop = await customer()
-    const owner = randomUUID()
     await admit(shop, answers.length)
-    const claimed = await claim(owner)
+    const claimed = await claim()
     await world.db.run(
       `update webhook_endpoints set failing_since = app_now() - interval '20 days' where workspace_id = $1`,
       [shop.workspaceId],
     )
-    const recorder = recorderOf(owner)
     await Promise.all(
       claimed.map((each, at) => recorder.record({ ...each, asked: true, delivered: answers[at] === true })),
     )
@@ -402,13 +449,12 @@ describe('a failure says nothing of an endpoint that was changed since it was as
   const failing = async () => {
     const shop = await customer()
     const { workspaceId } = shop
-    const owner = randomUUID()
     await admit(shop, 2)
-    const claimed = await claim(owner)
+    const claimed = await claim()
     const since = `update webhook_endpoints set failing_since = app_now() - interval '20 days' where workspace_id = $1`
     await world.db.run(since, [workspaceId])
     const fail = (changes: Partial<ClaimedWebhook> = {}) =>
-      recorderOf(owner).record({ ...claimed[0], ...changes, asked: true, delivered: false, status: 500 } as never)
+      recorder.record({ ...claimed[0], ...changes, asked: true, delivered: false, status: 500 } as never)
     const standing = () =>
       world.value(
         `select concat_ws(' ', state, reason, app_now() - failing_since > interval '19 days') from webhook_endpoints where workspace_id = $1`,
@@ -455,14 +501,12 @@ test.each(['webhook_queue', 'webhook_endpoints'])(
   'a row of %s that somebody holds keeps nobody else waiting, neither for a result nor for a heartbeat',
   async (table) => {
     const [held, free] = [await customer(), await customer()]
-    const owner = randomUUID()
     await admit(held)
     await admit(free)
-    const claimed = await claim(owner)
+    const claimed = await claim()
     const lockMs = 300
     const db = openDatabase(world.connection, { name: 'test', connectionsMax: 1, answerMs: 30_000, lockMs })
     const recorder = makeWebhookRecorder(db, {
-      owner,
       failingMs: 1e9,
       disabled: () => undefined,
       more: () => undefined,
@@ -476,7 +520,7 @@ test.each(['webhook_queue', 'webhook_endpoints'])(
     const holder = await world.session()
     await holder.query('begin')
     await holder.query(`select from ${table} where workspace_id = $1 for update`, [held.workspaceId])
-    const extended = await extendWebhookLeases(world.db, claimed, owner, 30_000)
+    const extended = await extendWebhookLeases(world.db, claimed, 30_000)
     expect(extended.size).toBe(table === 'webhook_queue' ? 1 : 2)
     const [one, other] = await Promise.allSettled([record(held), record(free)])
     expect([one, other]).toMatchObject([{ status: 'rejected', reason: { code: '55P03' } }, { status: 'fulfilled' }])
@@ -490,23 +534,21 @@ test.each(['webhook_queue', 'webhook_endpoints'])(
 
 test('a heartbeat keeps what is claimed from the reaper', async () => {
   const shop = await customer()
-  const owner = randomUUID()
   await admit(shop)
-  const [claimed] = await claim(owner)
+  const [claimed] = await claim()
   if (claimed === undefined) throw new Error('nothing was claimed')
   await world.db.run(`update webhook_queue set lease_until = app_now() - interval '1 second'`)
-  await extendWebhookLeases(world.db, [claimed], owner, 30_000)
+  await extendWebhookLeases(world.db, [claimed], 30_000)
   expect(await reapWebhooks(world.db, [0])).toBe(0)
-  expect(await claim(randomUUID())).toEqual([])
+  expect(await claim()).toEqual([])
 })
 
 test('what was tried in vain is sent again with a range of what nobody has; what happened after its end is not', async () => {
   const shop = await customer()
-  const owner = randomUUID()
   const [id = ''] = await admit(shop)
-  const [first] = await claim(owner)
+  const [first] = await claim()
   if (first === undefined) throw new Error('nothing was claimed')
-  await recorderOf(owner).record({ ...first, asked: true, delivered: false, status: 500 })
+  await recorder.record({ ...first, asked: true, delivered: false, status: 500 })
   expect(await queue(shop)).toEqual([])
   await world.db.run(
     `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)

@@ -6,11 +6,13 @@ import { despiteDeadlocks, sql, type Db } from './database.ts'
 import { eventColumns, eventJoins, type EventRow } from './views/webhook-events.ts'
 import { leastId } from './message-id.ts'
 
-/** One try at one event. Round and attempt are its fence: nothing else ever has both. */
+/** One try at one event. The name of the claim is its fence: a claim takes an event once. */
 export interface WebhookClaim {
   readonly workspaceId: WorkspaceId
   readonly messageId: string
   readonly sequence: number
+  /** The name of the claim that took it. */
+  readonly claim: string
   /** Counts the ladders of eight. */
   readonly round: number
   /** From 1, in this round. */
@@ -27,22 +29,22 @@ export interface ClaimedWebhook extends WebhookClaim {
 /**
  * Walks up to `lanes` endpoints (one for each workspace) from the cursor on, takes up to each one's share of what is due, and claims the first
  * `most` of that, one of every endpoint before the second of any. An event is left where an earlier one of its message has not had its first
- * try, unless this claim takes both, or is under way at another node; one of ours that is under way is no hindrance: the sender keeps the order.
+ * try, unless this claim takes both, or is under way at another node; what a claim from $8 to this one has under way is no hindrance: the sender keeps the order.
  * What an endpoint that is no longer active left in the queue is dropped: the events stay.
  * Rows are locked by a function, because of what PostgreSQL does with rows that change meanwhile (docs/decisions/0064).
  * What the function has found that this statement does not see is left for the next one: it could not be taken here, and must not count as if it were, or a
  * later event of its message would go before it.
- * Rows due before $8 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
+ * Rows due before $9 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
  * open snapshot there are very many ended ones before them.
  */
 const claim = sql(
   'webhook-claim',
   `with recursive lane (workspace_id, due_at, n) as (
-    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid and q.due_at >= $8
+    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid and q.due_at >= $9
       order by q.workspace_id, q.due_at limit 1)
     union all
     select next.workspace_id, next.due_at, lane.n + 1 from lane cross join lateral (
-      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id and q.due_at >= $8
+      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id and q.due_at >= $9
        order by q.workspace_id, q.due_at limit 1) next
      where lane.n < $2),
   walked as materialized (select * from lane),
@@ -62,7 +64,7 @@ const claim = sql(
   free as materialized (
     select c.* from chosen c cross join lateral (
       select count(*) filter (where q.lease_until is null and q.attempts = 0) firsts,
-             count(*) filter (where q.lease_until is not null and q.lease_owner <> $7::uuid) elsewhere
+             count(*) filter (where q.lease_until is not null and q.lease_owner not between $8::uuid and $7::uuid) elsewhere
         from webhook_queue q
        where q.workspace_id = c.workspace_id and q.message_id = c.message_id and q.sequence < c.sequence) before
      where c.version is null or (c.firsts >= before.firsts and before.elsewhere = 0)),
@@ -96,7 +98,10 @@ export interface WebhookClaimRequest {
   readonly share: number
   readonly most: number
   readonly leaseMs: number
-  readonly owner: string
+  /** Of this claim, and of no other. */
+  readonly name: string
+  /** The first claim from which on its sender knows what they took: their names come one after the other. */
+  readonly from: string
 }
 
 export interface WebhookClaimAnswer {
@@ -132,7 +137,8 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
     request.share,
     request.most,
     request.leaseMs,
-    request.owner,
+    request.name,
+    request.from,
     request.since ?? '-infinity',
   ])
   const end = rows.find((row) => row.lanes !== null)
@@ -144,6 +150,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
         workspaceId: row.workspace_id,
         messageId: row.message_id,
         sequence: row.sequence,
+        claim: request.name,
         round: row.round,
         attempt: row.attempts,
         version: row.version,
@@ -159,38 +166,37 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
 const heartbeat = sql(
   'webhook-heartbeat',
   `with mine as materialized (
-     select q.* from unnest($1::uuid[], $2::uuid[], $3::integer[]) as a (w, m, s)
+     select q.* from unnest($1::uuid[], $2::uuid[], $3::integer[], $4::uuid[]) as a (w, m, s, claim)
       cross join lateral (
         select x.ctid row from webhook_queue x
-         where x.workspace_id = a.w and x.message_id = a.m and x.sequence = a.s and x.lease_owner = $4::uuid limit 1 for update skip locked) q)
+         where x.workspace_id = a.w and x.message_id = a.m and x.sequence = a.s and x.lease_owner = a.claim limit 1 for update skip locked) q)
    update webhook_queue q set lease_until = app_now() + $5 * interval '1 millisecond' from mine where q.ctid = mine.row
-   returning q.workspace_id "workspaceId", q.message_id "messageId", q.sequence, q.round, q.attempts attempt`,
+   returning q.message_id "messageId", q.sequence, q.lease_owner claim`,
 )
 
-export const webhookClaimName = ({ workspaceId, messageId, sequence, round, attempt }: WebhookClaim): string =>
-  `${workspaceId} ${messageId} ${sequence} ${round} ${attempt}`
+type NamedTry = Pick<WebhookClaim, 'messageId' | 'sequence' | 'claim'>
+export const webhookTryName = ({ messageId, sequence, claim }: NamedTry): string => `${messageId} ${sequence} ${claim}`
 
 /**
- * Extends the leases of these claims; answers those that are still ours, as `webhookClaimName`. What has been taken away meanwhile does not come back, nor what
+ * Extends the leases of these claims; answers those that are still ours, as `webhookTryName`. What has been taken away meanwhile does not come back, nor what
  * somebody has locked: none holds up the others, and the next heartbeat finds it.
  */
 export async function extendWebhookLeases(
   db: Db,
   claims: readonly WebhookClaim[],
-  owner: string,
   leaseMs: number,
 ): Promise<ReadonlySet<string>> {
   const inOrder = claims.toSorted(byKey)
   const rows = await despiteDeadlocks(() =>
-    db.rows<WebhookClaim>(heartbeat, [
+    db.rows<NamedTry>(heartbeat, [
       inOrder.map((each) => each.workspaceId),
       inOrder.map((each) => each.messageId),
       inOrder.map((each) => each.sequence),
-      owner,
+      inOrder.map((each) => each.claim),
       leaseMs,
     ]),
   )
-  return new Set(rows.map(webhookClaimName))
+  return new Set(rows.map(webhookTryName))
 }
 
 /** Rows are locked in the order of their keys. */
@@ -219,4 +225,17 @@ const reap = sql(
 /** Ends tries whose leases ran out: the request may have been made, so the try counts. `delaysMs`: after the first try, the second, and so on. */
 export async function reapWebhooks(db: Db, delaysMs: readonly number[]): Promise<number> {
   return (await db.rows(reap, [delaysMs])).length
+}
+
+const giveBack = sql(
+  'webhook-give-back',
+  `with unheard as materialized (
+     select q.ctid row from webhook_queue q where q.lease_until is not null and q.lease_owner = any ($1::uuid[]) for update skip locked)
+   update webhook_queue q set lease_until = null, lease_owner = null, attempts = q.attempts - 1 from unheard where q.ctid = unheard.row
+   returning q.workspace_id`,
+)
+
+/** What these claims took, of which surely nobody has posted anything, is as it was before. Answers how much. */
+export async function giveBackClaims(db: Db, names: readonly string[]): Promise<number> {
+  return (await db.rows(giveBack, [names])).length
 }

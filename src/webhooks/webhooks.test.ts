@@ -429,6 +429,24 @@ test('an event whose giving back got no answer, and that was claimed again meanw
   expect(sequences(there.received)).toEqual([1])
 })
 
+test('nor before an earlier one whose claim was committed, and got no answer; that has lost no try by it', async () => {
+  const { there, shop } = await customerThere()
+  const node = world.anotherNode()
+  let unheard = true
+  const rows: Db['rows'] = async <Row extends object>(...[statement, values]: Parameters<Db['rows']>) => {
+    const answer = await node.rows<Row>(statement, values)
+    if (statement.name !== 'webhook-claim' || !unheard || answer.length === 1) return answer
+    unheard = false
+    await world.event(shop, id, 2)
+    throw Object.assign(new Error('the line was cut'), { code: 'ECONNRESET' })
+  }
+  const [id = ''] = await world.admit(shop)
+  await world.started({ db: { ...node, rows } })
+  await world.emptied(shop)
+  expect(sequences(there.received)).toEqual([1, 2])
+  expect(await world.db.run('select attempt, delivered from webhook_attempts where workspace_id = $1', [shop.workspaceId])).toEqual([1, 2].map(() => ({ attempt: 1, delivered: true }))) // prettier-ignore
+})
+
 test('a database that is away between claim and request takes no try, either', async () => {
   const { there, shop } = await customerThere()
   const db = world.anotherNode()

@@ -1,7 +1,6 @@
 // The door: from an event in the outbox to a customer who knows. Claim, sign, post, record; patient, and fair to all endpoints (decisions G).
 // No transaction is open while a request is made. Events of one message go one after the other, in the order of their sequence, unless an
 // earlier one waits for a retry. One loop claims, and a heartbeat keeps what is claimed.
-import { randomUUID } from 'node:crypto'
 import { limits } from '../config.ts'
 import { pause } from '../base/backoff.ts'
 import { makeClaimLoop } from '../base/claim-loop.ts'
@@ -10,11 +9,11 @@ import { repeating } from '../base/repeating.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
+import { makeWebhookClaims } from '../store/webhook-claims.ts'
 import {
-  claimWebhooks,
   extendWebhookLeases,
   reapWebhooks,
-  webhookClaimName,
+  webhookTryName,
   type ClaimedWebhook,
   type WebhookClaimAnswer,
 } from '../store/webhooks.ts'
@@ -64,7 +63,7 @@ const idleMs = 1_000
 const refusalsMax = 5
 
 export function webhookSender(tools: WebhookTools): Service & { readonly inFlight: number } {
-  const owner = randomUUID()
+  const outbox = makeWebhookClaims(tools.db, tools.leaseMs)
   const endpoints = makeKnownEndpoints(tools.db, tools.vault)
   const shares = makeShares()
   const flights = new Set<Flight>()
@@ -92,7 +91,6 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
 
   const there = sendersThere(tools.db)
   const recorder = makeWebhookRecorder(tools.resultDb, {
-    owner,
     there,
     failingMs: limits.webhookFailingMs / tools.timeScale,
     disabled: (workspaceId, reason) => tools.log.notified({ workspaceId, outcome: 'endpoint_disabled', reason }),
@@ -111,9 +109,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     claim: async (cursor, since) => {
       const most = lacking ? 1 : Math.min(freeSlots(), limits.webhookClaimMost)
       const share = limits.webhookShareFirst
-      const request = { cursor, since, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
       await there()
-      return claimWebhooks(tools.db, request)
+      return outbox.claim({ cursor, since, rooms: shares.rooms(), share, most })
     },
     launch: (part, askedAt) => {
       databaseClockMs = part.now.getTime() - askedAt
@@ -131,12 +128,11 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     flights.add(flight)
     shares.begin(claimed.workspaceId)
     // Behind an earlier event that was not asked it would come out of turn, also where others were asked in between: those may have been claimed again before the
-    // earlier one was given back. And one that was not asked itself is being given back, perhaps a second time, since an answer was lost: that takes this
-    // claim with it, which has the same number.
+    // earlier one was given back.
     const posted =
       before === undefined
         ? post(flight)
-        : before.then((unasked) => (unasked > claimed.sequence ? post(flight) : unaskedOf(flight)))
+        : before.then((unasked) => (unasked >= claimed.sequence ? post(flight) : unaskedOf(flight)))
     const recorded = posted.then(recordSurely)
     const tail = posted.then(async ({ asked }) => {
       // For as long as its row is not given back a claim may bring the next event without it, and one that is under way by then has not seen it.
@@ -253,8 +249,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const held = [...flights]
     if (held.length === 0) return
     const askedAt = performance.now()
-    const ours = await extendWebhookLeases(tools.db, held, owner, tools.leaseMs)
-    for (const flight of held) if (ours.has(webhookClaimName(flight))) flight.leaseEndsAt = askedAt + tools.leaseMs
+    const ours = await extendWebhookLeases(tools.db, held, tools.leaseMs)
+    for (const flight of held) if (ours.has(webhookTryName(flight))) flight.leaseEndsAt = askedAt + tools.leaseMs
   }
   /** What was written while the clock was ahead is due now. */
   const heedClock = async (): Promise<void> => {
@@ -269,6 +265,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     if (wasSetBack) await heedClock().catch(trouble('webhook backlog'))
     // Behind an outage, or a time in which this machine stood still, our own have run out, too; and what was answered is about to be written.
     if (Math.abs(Date.now() - lookedAt) > tools.leaseMs / 2) await heartbeat()
+    if (await outbox.giveBackLost()) claims.lookAnew()
     if ((await reapWebhooks(tools.db, ladderMs(tools.timeScale))) > 0) claims.poke()
     lookedAt = Date.now()
   }

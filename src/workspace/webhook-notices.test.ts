@@ -47,7 +47,7 @@ async function disabled(reason: 'receiver_gone' | 'no_success'): Promise<void> {
   await insertEndpoint(world.db, shop.workspaceId, made)
   await becomes(reason)
 }
-/** As the sender disables it (end_webhooks_2). */
+/** As the sender disables it (end_webhooks_3). */
 const becomes = (reason: string) =>
   world.db.run(
     `update webhook_endpoints set state = 'disabled', reason = $2, disabled_at = app_now() where workspace_id = $1`,
