@@ -167,8 +167,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const unasked = unaskedOf(flight)
     if (!running || performance.now() >= leaseEndsAt) return unasked
     try {
-      // Retention was quicker: there is nothing to tell any more.
-      if (claimed.event === null) return { ...unasked, asked: true, trouble: 'worker_lost' }
+      // Retention was quicker: there is nothing to tell any more, and no version of the endpoint has failed.
+      if (claimed.event === null) return { ...unasked, asked: true, trouble: 'worker_lost', version: 0 }
       // Behind a receiver that hangs it may have waited for long: since then the endpoint may have been disabled, or got another URL or secret.
       const isLate = performance.now() - claimedAt > limits.webhookClaimFreshMs
       const keptMs = isLate ? limits.webhookClaimFreshMs : limits.webhookEndpointKeptMs
