@@ -15,7 +15,7 @@ test(`a small campaign keeps the promise (seed ${seed})`, async () => {
     say: (words) => void story.push(words),
   })
   expect(breaches, story.join('\n')).toEqual([])
-  expect(counts).toMatchObject({ submitted: 450, lost: 0, twice: 0, unexplained: 0 })
+  expect(counts).toMatchObject({ lost: 0, twice: 0, unexplained: 0 })
   expect(counts['sent']).toBeGreaterThan(250)
   // Else the kills did not fall where it matters.
   expect(faults.filter(({ armed }) => armed.size > 0).length).toBeGreaterThan(0)

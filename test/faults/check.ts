@@ -4,11 +4,12 @@ import PostalMime from 'postal-mime'
 import type { MessageStatus } from '../../src/domain/message.ts'
 import { mayBecome } from '../../src/domain/moves.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
-import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import type { DnsRecord, JourneyWorkspace } from '../world/journey-workspace.ts'
 import type { LedgerLine } from '../world/receiver.ts'
 import type { Receiver } from '../world/receiver-process.ts'
 import type { Received, WebhookReceiver } from '../world/webhook-receiver.ts'
-import { kinds, type Told } from './load.ts'
+import type { Beside } from './beside/scene.ts'
+import { isOverQuota, kinds, type Told } from './load.ts'
 import type { Fault } from './nemesis.ts'
 
 export interface Findings {
@@ -21,8 +22,12 @@ export interface Ledgers {
   readonly told: readonly Told[]
   readonly faults: readonly Fault[]
   readonly shop: JourneyWorkspace
+  /** What went on beside the load. */
+  readonly beside?: readonly Beside[]
   /** Recipients whose dot was on a wire that tore, or from which its reply did not come back. */
   readonly torn: ReadonlySet<string>
+  /** The same of those to whom several mails went: whose was torn, the wire cannot say. */
+  readonly everTorn: ReadonlySet<string>
   readonly receiver: Pick<Receiver, 'ledger'>
   readonly hook: Pick<WebhookReceiver, 'received'>
   readonly query: <Row extends object>(text: string) => Promise<Row[]>
@@ -30,6 +35,7 @@ export interface Ledgers {
 
 interface Message {
   readonly id: string
+  readonly workspaceId: string
   readonly recipient: string
   readonly status: MessageStatus
   readonly sequence: number
@@ -46,35 +52,53 @@ interface Event {
 const dkimSample = 60
 const webhookTriesMax = 8
 
-export async function checkLedgers({ told, faults, shop, torn, receiver, hook, query }: Ledgers): Promise<Findings> {
+export async function checkLedgers(ledgers: Ledgers): Promise<Findings> {
+  const { faults, shop, beside = [], torn, everTorn, receiver, hook, query } = ledgers
+  const told = [...ledgers.told, ...beside.flatMap((each) => each.told ?? [])]
+  const removed = new Set(beside.flatMap((each) => each.removed ?? []))
   const breaches: string[] = []
-  const breach = (kind: string, what: string): void => void breaches.push(`${kind}: ${what}`)
-  const messages = await query<Message>('select id, recipient, status, sequence from messages')
+  const breach: Breach = (kind, what) => void breaches.push(`${kind}: ${what}`)
+  const messages = await query<Message>(
+    'select id, workspace_id "workspaceId", recipient, status, sequence from messages',
+  )
   const events = groupBy(
     await query<Event>(
       `select message_id id, sequence, type, status, facts ->> 'reason' reason, occurred_at::text at from events order by message_id, sequence`,
     ),
     ({ id }) => id,
   )
-  const lines = groupBy(await receiver.ledger(), ({ to }) => to[0] ?? '')
+  const ledger = await receiver.ledger()
+  const lines = groupBy(ledger, ({ to }) => to[0] ?? '')
   const byRecipient = groupBy(messages, ({ recipient }) => recipient)
   const armedAt = (id: string) => faults.filter(({ armed }) => armed.has(id))
 
   // What the callers were told, against the database
-  for (const { recipient, ids, answer, words, way, asked } of told) {
+  for (const { shop: theirs, recipient, ids, answer, words = '', way, asked } of told) {
     const rows = byRecipient.get(recipient) ?? []
+    if (ids.size > 1) breach('two ids', `${recipient} (${way}) was told ${[...ids].join(', ')}`)
+    if (removed.has(theirs.id)) continue
     // Who asks again over SMTP after the first mail has bounced hears of the suppression, at RCPT, before anybody can see that it is a repeat.
     const bounced =
-      way === 'smtp' && asked > 1 && words?.includes('recipient_suppressed') === true && rows[0]?.status === 'failed'
-    if (answer === 'refused' && !bounced) breach('refused', `${recipient}: ${words}`)
+      way === 'smtp' && asked > 1 && words.includes('recipient_suppressed') && rows[0]?.status === 'failed'
+    const noRoom = theirs !== shop && answer === 'refused' && isOverQuota(words)
+    if (noRoom && rows.length > 0) breach('refused', `${recipient} is over the quota, and accepted`)
+    if (answer === 'refused' && !bounced && !noRoom) breach('refused', `${recipient}: ${words}`)
     if (rows.length > 1) breach('twice accepted', `${recipient} (${way}) is ${rows.length} messages`)
-    if (ids.size > 1) breach('two ids', `${recipient} (${way}) was told ${[...ids].join(', ')}`)
     if (answer === 'accepted' && !rows.some(({ id }) => ids.has(id))) breach('lost', `${recipient} was accepted`)
     if (answer === undefined && way !== 'rest without a key') breach('no answer', recipient)
   }
-  const planned = new Set(told.map(({ recipient }) => recipient))
+  const there = new Set(messages.map(({ id }) => id))
+  for (const id of beside.flatMap(({ accepted = [] }) => accepted))
+    if (!there.has(id)) breach('lost', `${id} was accepted`)
+  const planned = new Set([
+    ...told.map(({ recipient }) => recipient),
+    ...beside.flatMap(({ recipients = [] }) => [...recipients]),
+  ])
+  const gone = new Set(told.flatMap(({ shop: { id }, recipient }) => (removed.has(id) ? [recipient] : [])))
   for (const { recipient } of messages) if (!planned.has(recipient)) breach('invented', recipient)
-  for (const to of lines.keys()) if (!byRecipient.has(to)) breach('invented', `${to} got mail`)
+  for (const to of lines.keys()) if (!byRecipient.has(to) && !gone.has(to)) breach('invented', `${to} got mail`)
+  for (const to of gone) checkDots(to, lines.get(to) ?? [], breach)
+  const suppressed = new Set(beside.flatMap((each) => [...(each.suppressed ?? [])]))
 
   // Each message, against its history and the receiver's ledger
   const unknown: string[] = []
@@ -83,10 +107,12 @@ export async function checkLedgers({ told, faults, shop, torn, receiver, hook, q
     const history = events.get(id) ?? []
     const name = `${id} ${recipient} ${status}`
     for (const wrong of wrongHistory(message, history)) breach('history', `${name}: ${wrong}`)
-    const its = lines.get(recipient) ?? []
-    const dots = its.filter(({ outcome }) => outcome === '250' || outcome === 'none')
-    if (dots.length > 1) breach('twice', `${name} has ${dots.length} dots without a refusal`)
-    if (new Set(its.map(({ sha256 }) => sha256)).size > 1) breach('content', `${name} differs between attempts`)
+    const theirs = lines.get(recipient) ?? []
+    // What has come over HTTP is told apart by the Message-ID, which is ours.
+    const isAlone = byRecipient.get(recipient)?.length === 1
+    const wasTorn = (isAlone ? torn : everTorn).has(recipient)
+    const its = isAlone ? theirs : theirs.filter(({ messageId }) => messageId.includes(id))
+    const dots = checkDots(name, its, breach)
     const reason = history.findLast(({ type }) => type === `message.${status}`)?.reason ?? ''
     const wanted = kinds.find(({ behaviour }) => recipient.startsWith(`${behaviour}+`))?.becomes
     // The attempt that a fault interrupted is the last one, of the node that it struck; a 451 before it may be anybody's.
@@ -99,23 +125,29 @@ export async function checkLedgers({ told, faults, shop, torn, receiver, hook, q
     } else if (status === 'failed') {
       if (dots.length > 0) breach('lost', `${name} was taken by the receiver`)
       const late = reason === 'eod_4xx_late' && wasArmed.length > 0
+      if (reason === 'recipient_suppressed' && suppressed.has(recipient)) continue
       if (!/^(?:mail|rcpt|data|eod)_5xx$/.test(reason) && !late) breach('lost', `${name} without a 5yz (${reason})`)
     } else if (status === 'delivery_unknown') {
       unknown.push(id)
       const unanswered = its.some(({ outcome }) => outcome === 'none')
-      if (!unanswered && wasArmed.length === 0 && !torn.has(recipient))
+      if (!unanswered && wasArmed.length === 0 && !wasTorn)
         breach('unexplained', `${name} (${reason}) was not armed at any fault: ${storyOf(history, its, faults)}`)
     } else breach('lost', `${name} has not ended`)
-    const mayDiffer = wasArmed.length > 0 || (status === 'delivery_unknown' && torn.has(recipient))
+    const mayDiffer = wasArmed.length > 0 || (status === 'delivery_unknown' && wasTorn)
     if (wanted !== status && !mayDiffer) breach('wrong end', `${name} (${reason}) should be ${wanted}`)
   }
 
-  await checkContent(told, lines, shop, breach)
-  const webhooks = checkWebhooks(events, await webhookLedger(query), hook.received, breach)
-  const [usage] = await query<{ charged: number }>(
-    `select month_count charged from usage where workspace_id = '${shop.id}'`,
+  const records = beside.flatMap((each) => each.records ?? [])
+  await checkContent(told, lines, records, breach)
+  const ofShop = messages.filter(({ workspaceId }) => workspaceId === shop.id)
+  const webhooks = checkWebhooks(
+    new Map(ofShop.map(({ id }) => [id, events.get(id) ?? []])),
+    await webhookLedger(query),
+    hook.received,
+    breach,
   )
-  if (usage?.charged !== messages.length) breach('quota', `${usage?.charged} charged, ${messages.length} accepted`)
+  await checkCharges(query, breach)
+  for (const story of beside) breaches.push(...(await story.breaches({ ledger, query })))
 
   const count = (...statuses: MessageStatus[]) => messages.filter(({ status }) => statuses.includes(status)).length
   const of = (prefix: string) => breaches.filter((each) => each.startsWith(`${prefix}:`)).length
@@ -143,6 +175,27 @@ export async function checkLedgers({ told, faults, shop, torn, receiver, hook, q
       unexplained: of('unexplained'),
     },
   }
+}
+
+type Breach = (kind: string, what: string) => void
+
+/** Those that nobody refused: one at most. */
+function checkDots(name: string, its: readonly LedgerLine[], breach: Breach): LedgerLine[] {
+  const dots = its.filter(({ outcome }) => outcome === '250' || outcome === 'none')
+  if (dots.length > 1) breach('twice', `${name} has ${dots.length} dots without a refusal`)
+  if (new Set(its.map(({ sha256 }) => sha256)).size > 1) breach('content', `${name} differs between attempts`)
+  return dots
+}
+
+/** Of every workspace: what it was charged is what was accepted of it. */
+async function checkCharges(query: Ledgers['query'], breach: Breach): Promise<void> {
+  const charges = await query<{ id: string; charged: number | null; accepted: number }>(
+    `select w.id, (select max(u.month_count) from usage u where u.workspace_id = w.id) charged,
+            (select count(*)::integer from messages m where m.workspace_id = w.id) accepted
+       from workspaces w`,
+  )
+  for (const { id, charged, accepted } of charges)
+    if ((charged ?? 0) !== accepted) breach('quota', `${charged} charged, ${accepted} accepted of workspace ${id}`)
 }
 
 /** What happened to one message, and what went wrong around its end. */
@@ -175,11 +228,11 @@ function wrongHistory({ status, sequence }: Message, history: readonly Event[]):
 async function checkContent(
   told: readonly Told[],
   lines: ReadonlyMap<string, readonly LedgerLine[]>,
-  shop: JourneyWorkspace,
-  breach: (kind: string, what: string) => void,
+  more: readonly DnsRecord[],
+  breach: Breach,
 ): Promise<void> {
   const every = Math.max(1, Math.floor(told.length / dkimSample))
-  for (const [n, { recipient, text, subject, way }] of told.entries()) {
+  for (const [n, { shop, recipient, text, subject, way }] of told.entries()) {
     const content = lines.get(recipient)?.at(-1)?.content
     if (content === undefined) continue
     if (way === 'smtp') {
@@ -191,7 +244,7 @@ async function checkContent(
         breach('content', `${recipient} has another text`)
     }
     if (n % every !== 0) continue
-    const verdicts = await dkimVerdicts(content, shop.records)
+    const verdicts = await dkimVerdicts(content, [...shop.records, ...more])
     if (!verdicts.some((verdict) => verdict.startsWith('pass'))) breach('dkim', `${recipient}: ${verdicts.join()}`)
   }
 }
@@ -222,7 +275,7 @@ function checkWebhooks(
   events: ReadonlyMap<string, readonly Event[]>,
   { onLadder, tries }: WebhookLedger,
   received: readonly Received[],
-  breach: (kind: string, what: string) => void,
+  breach: Breach,
 ): Record<string, number> {
   const came = groupBy(received, ({ event }) => `${String(event.data.messageId)} ${event.data.sequence}`)
   let all = 0

@@ -7,6 +7,8 @@ import type { Chance } from '../world/random.ts'
 import type { Front } from './stage.ts'
 
 export interface Told {
+  /** Whose mail it is. */
+  readonly shop: JourneyWorkspace
   readonly recipient: string
   readonly subject: string
   /** The body, or over SMTP the whole mail. */
@@ -16,9 +18,11 @@ export interface Told {
   readonly ids: Set<string>
   /** How often it was asked. */
   asked: number
+  /** When it was asked for the last time, on the clock of `Date.now()`. */
+  askedAt: number
   /** Unset while nobody knows. */
   answer?: 'accepted' | 'refused'
-  /** What the refusal was: there should be none. */
+  /** What the refusal was: with a plan that has room there should be none. */
   words?: string
 }
 
@@ -68,8 +72,8 @@ interface LoadTools {
 }
 
 export function startLoad({ shop, nodes, login, messages, first = 0, chance }: LoadTools): Load {
-  const told = Array.from({ length: messages }, (_, n) => planned(first + n, chance, shop.address))
-  const transports = nodes.map((node) => transportTo(node, login))
+  const told = Array.from({ length: messages }, (_, n) => planned(first + n, chance, shop))
+  const transports = nodes.map((node) => transportTo(node, login, atOnce.smtp))
   let allowed = 0
   let ended = 0
   let waiting: (() => void)[] = []
@@ -84,6 +88,7 @@ export function startLoad({ shop, nodes, login, messages, first = 0, chance }: L
     // A node that does not answer is left for the other one.
     for (let at = n; one.answer === undefined; at++) {
       one.asked++
+      one.askedAt = Date.now()
       const node = at % nodes.length
       const answer = await (one.way === 'smtp'
         ? overSmtp(transports[node] as Transporter, one, shop.address)
@@ -131,19 +136,21 @@ export function startLoad({ shop, nodes, login, messages, first = 0, chance }: L
   }
 }
 
-function planned(n: number, chance: Chance, from: string): Told {
+function planned(n: number, chance: Chance, shop: JourneyWorkspace): Told {
   const { behaviour } = chance.weighted(kinds)
   const way = chance.happens(0.3) ? 'smtp' : chance.happens(0.1) ? 'rest without a key' : 'rest'
   const recipient = `${behaviour}+m${n}@d${chance.below(destinations)}.example`
   const subject = `Order ${n}`
   const words = `Order ${n} is on its way.\n${'.dots and = signs\n'.repeat(1 + chance.below(20))}`
   return {
+    shop,
     recipient,
     subject,
-    text: way === 'smtp' ? mailOf(n, from, recipient, subject, words) : words,
+    text: way === 'smtp' ? mailOf(n, shop.address, recipient, subject, words) : words,
     way,
     ids: new Set(),
     asked: 0,
+    askedAt: 0,
   }
 }
 
@@ -176,14 +183,18 @@ async function overRest(shop: JourneyWorkspace, one: Told, n: number, url: strin
     const body = (await answer.json()) as { id?: string; code?: string }
     if (answer.status === 202) one.ids.add(body.id ?? '')
     if (answer.status === 202) return 'accepted'
-    // A repeat beside a first request that is still under way is asked to come later.
-    if (answer.status >= 500 || answer.status === 409 || answer.status === 429)
+    if (answer.status === 429 && isOverQuota(body.code ?? '')) return `refused 429 ${body.code}`
+    // A repeat beside a first request that is still under way is asked to come later; 408: on a rough wire it came too slowly.
+    if (answer.status >= 500 || [408, 409, 429].includes(answer.status))
       return answer.status === 503 && way === 'rest without a key' ? 'unsure' : 'not now'
     return `refused ${answer.status} ${body.code}`
   } catch {
     return 'unsure'
   }
 }
+
+/** The plan's no, which waiting does not change: in the code of a 429, or the text of a 452. */
+export const isOverQuota = (words: string): boolean => /(?:hourly|daily|monthly)_limit_reached/.test(words)
 
 async function overSmtp(transport: Transporter, one: Told, from: string): Promise<Answered> {
   try {
@@ -195,11 +206,12 @@ async function overSmtp(transport: Transporter, one: Told, from: string): Promis
     return 'accepted'
   } catch (error) {
     const { responseCode, message } = error as { responseCode?: number; message: string }
-    return responseCode !== undefined && responseCode >= 500 ? `refused ${message}` : 'unsure'
+    return responseCode !== undefined && (responseCode >= 500 || isOverQuota(message)) ? `refused ${message}` : 'unsure'
   }
 }
 
-function transportTo(node: Front, login: Login): Transporter {
+/** Over these many connections, which stay open. */
+export function transportTo(node: Front, login: Login, maxConnections: number): Transporter {
   return createTransport({
     host: '127.0.0.1',
     port: node.smtpPort,
@@ -207,7 +219,7 @@ function transportTo(node: Front, login: Login): Transporter {
     tls: { rejectUnauthorized: false },
     auth: { user: login.username, pass: login.password },
     pool: true,
-    maxConnections: atOnce.smtp,
+    maxConnections,
     maxMessages: Infinity,
     connectionTimeout: 3_000,
     greetingTimeout: 4_000,

@@ -12,6 +12,8 @@ export interface Node {
   readonly name: string
   readonly posthorn: Posthorn
   readonly proxy: PostgresProxy
+  /** What its next start has besides. */
+  settings: Readonly<Record<string, string>>
   /** Its processes are there and not stopped. */
   up: boolean
   back: Promise<void>
@@ -106,7 +108,7 @@ export function makeNemesis(field: Battlefield) {
       node.proxy.away(false)
       node.proxy.hold(false)
       // As a supervisor would: a start while PostgreSQL is starting ends with status 1.
-      await patiently(() => node.posthorn.startAgain(), 200)
+      await patiently(() => node.posthorn.startAgain(node.settings), 200)
       node.up = true
     })()
     node.back.catch(() => undefined) // told at the end
@@ -202,6 +204,19 @@ export function makeNemesis(field: Battlefield) {
     round: async (): Promise<void> => {
       if (chance.happens(0.5)) await chance.weighted(preludes).strike()
       await chance.weighted(kills).strike()
+    },
+    /** As operators do it, under load: one node after the other, which ends in peace. Nothing is armed by it that nobody can know. */
+    deploy: async (settings: Readonly<Record<string, string>>): Promise<void> => {
+      for (const node of nodes) {
+        await node.back
+        node.settings = { ...node.settings, ...settings }
+        node.up = false
+        const status = await node.posthorn.stop()
+        if (status !== 0) throw new Error(`${node.name} was stopped, and ended with ${status}`)
+        await note('stopped in peace and started:', undefined, false)
+        revive(node)
+        await node.back
+      }
     },
     /** Everybody is back. */
     peace: async (): Promise<void> => {

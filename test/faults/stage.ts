@@ -1,8 +1,10 @@
 // Where campaigns and upgrades take place: a PostgreSQL of its own, a receiver and a webhook's owner with ledgers, name servers for the recipients'
 // domains, nodes with a wire to the database each, and a workspace that may send as much as it likes.
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
 import { startCluster, type ClusterServer } from '../world/postgres-cluster.ts'
-import { startDnsServer } from '../world/dns-server.ts'
+import { startDnsServer, type Name } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPostgresProxy, type PostgresProxy } from '../world/postgres-proxy.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -12,6 +14,9 @@ import { startWebhookReceiver, type WebhookReceiver } from '../world/webhook-rec
 import { checkLedgers, type Findings, type Ledgers } from './check.ts'
 import { destinations, type Login } from './load.ts'
 
+const binary = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+const nobody: ReadonlySet<string> = new Set()
+const noLimit = 10_000_000
 const quietMs = 180_000
 const stillOpen = `select (select count(*)::integer from outbound) + (select count(*)::integer from webhook_queue) "left"`
 
@@ -23,14 +28,46 @@ export interface Stage {
     options?: NodeOptions,
   ) => Promise<{ readonly posthorn: Posthorn; readonly proxy: PostgresProxy; readonly front: Front }>
   /** Made by this node; its webhook is the one of the ledger. */
-  readonly openShop: (front: Posthorn) => Promise<{ readonly shop: JourneyWorkspace; readonly login: Login }>
+  readonly openShop: (front: Posthorn) => Promise<Opened>
+  /** Another workspace, without a webhook. */
+  readonly open: (front: Posthorn, options?: Opening) => Promise<Opened>
+  /** A command, as it is given on a node's machine, over a wire that nobody cuts; killed after so long where it is said. */
+  readonly operator: (words: readonly string[], options?: CommandOptions) => Promise<Commanded>
+  readonly hook: WebhookReceiver
+  /** What the name servers say. */
+  readonly zone: Record<string, Name>
+  /** Installation keys: the nodes have the first, and accept the next. */
+  readonly keys: Readonly<Record<'first' | 'next' | 'other', string>>
   /** Nothing befalls a connection any more. */
   readonly smooth: () => void
   /** What befell connections to the receiver, to the webhook's owner, and of the callers. */
   readonly befell: () => ReadonlyMap<string, number>
   /** Nothing is left to send or to post, or three minutes are over: what is still open then is found by the checker. */
   readonly untilQuiet: () => Promise<void>
-  readonly check: (told: Pick<Ledgers, 'told' | 'faults' | 'shop'>) => Promise<Findings>
+  readonly check: (told: Pick<Ledgers, 'told' | 'beside' | 'faults' | 'shop'>) => Promise<Findings>
+}
+
+export interface Opened {
+  readonly shop: JourneyWorkspace
+  readonly login: Login
+}
+
+/** Its key has these scopes, or may send. */
+export interface Opening {
+  readonly monthly?: number
+  readonly scopes?: readonly string[]
+}
+
+interface CommandOptions {
+  readonly killAfterMs?: number | undefined
+  readonly settings?: Readonly<Record<string, string>>
+}
+
+export interface Commanded {
+  /** Null: it was killed. */
+  readonly status: number | null
+  /** On standard output and standard error. */
+  readonly said: string
 }
 
 /** Where callers reach a node. */
@@ -47,6 +84,12 @@ interface StageOptions {
   /** The seed by which the wires to the receiver, to the webhook's owner and from the callers are rough. Left out: they are not. */
   readonly rough?: number
   readonly say: (words: string) => void
+}
+
+async function openWorkspace(front: Posthorn, { monthly = noLimit, scopes }: Opening = {}): Promise<Opened> {
+  const shop = await front.workspace({ plan: { hourly: noLimit, daily: noLimit, monthly }, ...(scopes && { scopes }) })
+  const [login] = await front.commands<[Login]>(['smtp-credential', 'create', shop.id, '--name', 'campaign'])
+  return { shop, login }
 }
 
 /** A program that closes its side after half a request is told that it is none, rightly. */
@@ -68,7 +111,14 @@ export async function onStage<T>(
     const hook: WebhookReceiver = await made(startWebhookReceiver(), (it) => it.stop())
     const zone = Array.from({ length: destinations }, (_, n) => [`d${n}.example`, { a: ['127.0.0.1'] }] as const)
     const dns = await made(startDnsServer(Object.fromEntries(zone)), (it) => it.stop())
-    const secret = randomBytes(32).toString('base64')
+    const [first, next, other] = Array.from({ length: 3 }, () => randomBytes(32).toString('base64')) as [
+      string,
+      string,
+      string,
+    ]
+    const deskWire = await made(startPostgresProxy(primary), (it) => it.stop())
+    const databaseBehind = ({ port }: PostgresProxy) => `postgres://postgres@127.0.0.1:${port}/postgres`
+    const nodes: Posthorn[] = []
     const wires: RoughWire[] = []
     /** The port of a rough wire to this one. */
     const behindWire = async (port: number, options: Omit<RoughWireOptions, 'seed'>): Promise<number> => {
@@ -81,6 +131,9 @@ export async function onStage<T>(
     const mxPort = await behindWire(receiver.port, { chance: 0.07 })
     const hookPort = await behindWire(hook.port, { chance: 0.04 })
     return await play({
+      hook,
+      zone: dns.zone,
+      keys: { first, next, other },
       primary,
       receiver,
       startNode: async (name, { settings = {}, checkout } = {}) => {
@@ -88,9 +141,10 @@ export async function onStage<T>(
         const posthorn = await made(
           startPosthorn({
             ...(checkout !== undefined && { checkout }),
-            database: { url: `postgres://postgres@127.0.0.1:${proxy.port}/postgres` },
+            database: { url: databaseBehind(proxy) },
             settings: {
-              POSTHORN_SECRET_KEY: secret,
+              POSTHORN_SECRET_KEY: first,
+              POSTHORN_SECRET_KEYS_ACCEPTED: next,
               POSTHORN_HOSTNAME: name,
               POSTHORN_ROUTE: 'mx',
               POSTHORN_DNS_SERVERS: dns.address,
@@ -103,22 +157,33 @@ export async function onStage<T>(
           }),
           (it) => it.remove(),
         )
+        nodes.push(posthorn)
         const url = new URL(posthorn.url)
         url.port = String(await behindWire(Number(url.port), ofCallers))
         return { posthorn, proxy, front: { url: url.origin, smtpPort: await behindWire(posthorn.smtpPort, ofCallers) } }
       },
+      open: openWorkspace,
       openShop: async (front) => {
-        const shop = await front.workspace({ plan: { hourly: 10_000_000, daily: 10_000_000, monthly: 10_000_000 } })
-        const login = await front.cli<Login>('smtp-credential', 'create', shop.id, '--name', 'campaign')
+        const scopes = ['mail.send', 'mail.status.read', 'webhooks.write', 'domains.read', 'domains.write']
+        const opened = await openWorkspace(front, { scopes })
         const endpoint = await front.cli<{ secret: string }>(
           'webhook',
           'set',
-          shop.id,
+          opened.shop.id,
           '--url',
           hook.url.replace(`:${hook.port}/`, `:${hookPort}/`),
         )
         hook.secrets.push(endpoint.secret)
-        return { shop, login }
+        return opened
+      },
+      operator: (words, { killAfterMs, settings } = {}) => {
+        const env = { ...nodes[0]?.env, ...settings, DATABASE_URL: databaseBehind(deskWire) }
+        const kill = killAfterMs === undefined ? {} : { timeout: killAfterMs, killSignal: 'SIGKILL' as const }
+        return new Promise((resolve) => {
+          const child = execFile(binary, [...words, '--json'], { env, ...kill }, (_error, stdout, stderr) =>
+            resolve({ status: child.exitCode, said: stdout + stderr }),
+          )
+        })
       },
       untilQuiet: async () => {
         const deadline = Date.now() + quietMs
@@ -136,8 +201,8 @@ export async function onStage<T>(
         return all
       },
       check: (told) => {
-        const torn = wires[0]?.unanswered ?? new Set()
-        return checkLedgers({ ...told, torn, receiver, hook, query: (text) => primary.query(text) })
+        const { unanswered: torn = nobody, everTorn = nobody } = wires[0] ?? {}
+        return checkLedgers({ ...told, torn, everTorn, receiver, hook, query: (text) => primary.query(text) })
       },
     })
   } finally {

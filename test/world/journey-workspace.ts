@@ -11,6 +11,8 @@ export interface WorkspaceOptions {
   readonly domain?: string
   /** A route of its own. */
   readonly route?: string
+  /** Of its key. Left out: it sends, and reads the status. */
+  readonly scopes?: readonly string[]
 }
 
 export interface DnsRecord {
@@ -59,7 +61,8 @@ export async function makeWorkspace(posthorn: Posthorn, options: WorkspaceOption
   const limits = Object.entries(options.plan ?? {}).flatMap(([window, limit]) => [`--${window}`, String(limit)])
   if (options.plan !== undefined) await posthorn.commands(['plan', 'set', plan, ...limits])
   const address = `post@${domain}`
-  const scopes = ['mail.send', 'mail.status.read'].flatMap((scope) => ['--scope', scope])
+  const { scopes: allowed = ['mail.send', 'mail.status.read'] } = options
+  const scopes = allowed.flatMap((scope) => ['--scope', scope])
   const [{ id }, { records }, { key }, mailbox] = await posthorn.commands<
     [{ id: string }, { records: DnsRecord[] }, { key: string }, { id: string }]
   >(

@@ -14,6 +14,8 @@ export interface RoughWire {
   readonly befell: ReadonlyMap<string, number>
   /** Recipients of mails whose dot came here, and whose reply did not go back whole, or went while the line was torn. */
   readonly unanswered: ReadonlySet<string>
+  /** Recipients of whom that was ever so of one mail, whatever became of others. */
+  readonly everTorn: ReadonlySet<string>
   /** From now on nothing happens to anybody. */
   smooth(): void
   stop(): Promise<void>
@@ -54,6 +56,7 @@ export async function startRoughWire(serverPort: number, options: RoughWireOptio
   const { kinds = allKinds } = options
   const befell = new Map<string, number>()
   const unanswered = new Set<string>()
+  const everTorn = new Set<string>()
   const ends = new Set<() => void>()
   let isSmooth = false
   let lines = 0
@@ -96,7 +99,8 @@ export async function startRoughWire(serverPort: number, options: RoughWireOptio
         reply += octets.toString('latin1')
         if (/^\d{3} .*\r\n$/m.test(reply)) {
           // What went back while the line was torn may not have arrived, be it whole.
-          if (!isTorn) unanswered.delete(whose)
+          if (isTorn) everTorn.add(whose)
+          else unanswered.delete(whose)
           whose = ''
           reply = undefined
         }
@@ -106,7 +110,9 @@ export async function startRoughWire(serverPort: number, options: RoughWireOptio
 
     /** A dot that is on its way here is thrown away unseen. */
     const notSeen = (): void => {
-      if (hasBegun && whose !== '') unanswered.add(whose)
+      if (!hasBegun || whose === '') return
+      unanswered.add(whose)
+      everTorn.add(whose)
     }
 
     const befall = ({ way, kind }: Event, rest: Buffer): void => {
@@ -194,6 +200,7 @@ export async function startRoughWire(serverPort: number, options: RoughWireOptio
     port: (server.address() as AddressInfo).port,
     befell,
     unanswered,
+    everTorn,
     smooth: () => void (isSmooth = true),
     stop: async () => {
       for (const end of ends) end()
