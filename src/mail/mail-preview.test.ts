@@ -111,6 +111,14 @@ describe('pictures that the mail brings along', () => {
     expect(framed('<img src="cid:logo@shop">', part)).toContain('<img src="cid:logo@shop">')
   })
 
+  test('make no link of what is none', () => {
+    const page = framed(
+      '<a cid:logo@shop =//evil.example>Press here</a>',
+      picture('<logo@shop>', 'image/png', 'AAA/HREF'),
+    )
+    expect(page).toContain('<a data:image/png;base64,AAA/HREF# =//evil.example>')
+  })
+
   test('a name that cannot be decoded is no fault', () => {
     expect(framed('<img src="cid:100%">', picture('<100%>'))).toContain(`<img src="${address}">`)
   })

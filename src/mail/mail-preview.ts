@@ -50,9 +50,18 @@ function pictureAddresses(root: MimeEntity): Map<string, () => string> {
     const id = /<([^<>]+)>/.exec(fieldValue(entity, 'content-id') ?? '')?.[1]?.trim()
     if (id === undefined || addresses.has(id) || !pictureTypes.has(type)) continue
     let address: string | undefined
-    addresses.set(id, () => (address ??= `data:${type};base64,${decodedBody(entity).toString('base64')}`))
+    addresses.set(id, () => (address ??= shownAs(type, decodedBody(entity))))
   }
   return addresses
+}
+
+/**
+ * In a tag a slash parts attributes, and Base64 has slashes: a picture that ends so would give `<a cid:one =//evil.example>` a link. What stands behind `#` is no
+ * part of a picture, and the name is another.
+ */
+function shownAs(type: string, bytes: Buffer): string {
+  const address = `data:${type};base64,${bytes.toString('base64')}`
+  return /\/href$/i.test(address) ? `${address}#` : address
 }
 
 function filesOf(root: MimeEntity, shown: readonly (MimeEntity | undefined)[]): PreviewedFile[] {
