@@ -1,5 +1,5 @@
 // The Posthorn client: send, read the status, wait for the outcome, catch up on events, and verify webhooks. It has no dependencies and
-// runs wherever `fetch` and Web Crypto do: Node 20.3 or newer, Deno, Bun, workers. API keys belong on servers, never in a browser.
+// runs wherever `fetch` and Web Crypto do: Node 20 or newer, Deno, Bun, workers. API keys belong on servers, never in a browser.
 export { Posthorn } from './client.ts'
 export type { EventsOptions, PosthornOptions, RequestOptions, SendOptions, WaitOptions } from './client.ts'
 export { PosthornApiError, PosthornConnectionError, PosthornError, PosthornWaitError } from './errors.ts'

@@ -66,7 +66,7 @@ test('a file in another wrapping of bytes arrives whole, and what is no bytes is
   for (const content of [new Blob(['abc']), Readable.from(['abc']), 'abc', bytes.toJSON(), [1, 2], 7, null, undefined])
     await expect(
       posthorn.send({ ...message(), attachments: [{ filename: 'a.bin', content: content as never }] }),
-    ).rejects.toThrow(new TypeError('attachments.0.content must be the bytes of the file'))
+    ).rejects.toThrow(/^attachments\.0\.content must be the bytes of the file; .*contentBase64$/)
 })
 
 describe('no is an error that says why', () => {

@@ -1,6 +1,7 @@
-// The TypeScript of both READMEs and of docs/webhooks.md, as it stands there, through the compiler as strictly as customers have it.
+// The TypeScript of both READMEs and of docs/webhooks.md, as it stands there, through the compiler as strictly as customers have it; and the line
+// that packs the package.
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -46,6 +47,25 @@ test('every example compiles', async () => {
       (error: { stdout: string }) => error,
     )
     expect((await answer).stdout).toBe('')
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
+
+test('the package is packed with its code, also where npm is set to run no scripts', async () => {
+  const [, options = ''] = /npm pack -w sdk(.*?) *#/.exec(readFileSync(join(sdk, 'README.md'), 'utf8')) ?? []
+  const folder = mkdtempSync(join(sdk, '.build-'))
+  try {
+    cpSync(join(sdk, '../tsconfig.json'), join(folder, 'tsconfig.json'))
+    const copy = join(folder, 'sdk')
+    for (const part of ['package.json', 'tsconfig.build.json', 'README.md', 'src'])
+      cpSync(join(sdk, part), join(copy, part), { recursive: true })
+    const args = ['pack', '--json', '--dry-run', ...options.split(' ').filter(Boolean)]
+    const { stdout } = await promisify(execFile)('npm', args, {
+      cwd: copy,
+      env: { ...process.env, npm_config_ignore_scripts: 'true' },
+    })
+    for (const file of ['dist/index.js', 'dist/index.d.ts']) expect(stdout).toContain(`"${file}"`)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

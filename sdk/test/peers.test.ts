@@ -1,9 +1,11 @@
 // The client against whatever else may answer at an address: proxies, strangers, and lines that say nothing.
+import { execFile } from 'node:child_process'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { once } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import { text } from 'node:stream/consumers'
+import { promisify } from 'node:util'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { effortOf } from '../../src/base/effort.test-kit.ts'
 import { Posthorn, PosthornApiError, PosthornConnectionError, PosthornWaitError } from '../src/index.ts'
@@ -455,6 +457,40 @@ describe('whoever calls off a question hears his own reason, at once', () => {
       vi.useRealTimers()
     }
   })
+})
+
+test('requests leave nothing behind at a signal that lives as long as the program', async () => {
+  const program = `import { Posthorn } from ${JSON.stringify(new URL('../src/index.ts', import.meta.url).href)}
+    const fetch = () => Promise.resolve(Response.json({ processingStatus: 'sending' }))
+    const client = new Posthorn({ baseUrl: 'https://mail.example.com', apiKey: 'ph_x', timeoutMs: Infinity, fetch })
+    const { signal } = new AbortController()
+    const kept = async (requests) => {
+      for (let asked = 0; asked < requests; asked += 1) await client.status('x', { signal })
+      // What is taken away with a signal goes in turns of the loop.
+      for (let turn = 0; turn < 5; turn += 1) {
+        globalThis.gc()
+        await new Promise(setImmediate)
+      }
+      return process.memoryUsage().heapUsed
+    }
+    const before = await kept(1_000)
+    console.log(((await kept(10_000)) - before) / 10_000)`
+  const args = ['--expose-gc', '--input-type=module', '-e', program]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  expect(Number(stdout)).toBeLessThan(150) // bytes a request
+})
+
+test('one signal calls off many requests at once, and bears one listener meanwhile: Node 20 warns of the eleventh', async () => {
+  const caller = new AbortController()
+  const { asked, client } = await peer(() => undefined)
+  const posthorn = client()
+  const asking = Array.from({ length: 12 }, () => thrownBy(posthorn.status(id, { signal: caller.signal })))
+  await vi.waitUntil(() => asked.length === 12)
+  expect(getEventListeners(caller.signal, 'abort')).toHaveLength(1)
+  const reason = new Error('enough')
+  caller.abort(reason)
+  expect(new Set(await Promise.all(asking))).toEqual(new Set([reason]))
+  expect(getEventListeners(caller.signal, 'abort')).toEqual([])
 })
 
 describe('waiting for an outcome', () => {
