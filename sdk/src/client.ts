@@ -2,6 +2,7 @@
 // still one message. Retried are only answers that the service itself calls passing, with the same bytes each time.
 import { PosthornApiError, PosthornConnectionError, PosthornError, PosthornWaitError } from './errors.ts'
 import type { AttachmentInput, EventPage, MessageDeliveryStatus, MessageToSend, SendMessageResponse } from './shapes.ts'
+import { pause, underBoth, unlessCalledOff } from './signals.ts'
 
 export interface PosthornOptions {
   /** Where the service is, such as `https://mail.example.com`; with or without `/api/v1` behind it. */
@@ -46,6 +47,8 @@ interface Call {
   readonly signal?: AbortSignal | undefined
 }
 
+/** Further ones wait in line: each takes a file of the program, which has perhaps a thousand, and all at once would time out. */
+const requestsAtOnce = 100
 const firstPauseMs = 250
 const longestPauseMs = 5_000
 /** What the last look for an outcome may take, when the time is over. */
@@ -61,6 +64,8 @@ export class Posthorn {
   readonly #retriesMax: number
   readonly #retryAfterMsMax: number
   readonly #fetch: typeof fetch
+  #underWay = 0
+  readonly #line = new Set<() => void>()
 
   constructor(options: PosthornOptions) {
     // Programs without types come here, too.
@@ -156,13 +161,33 @@ export class Posthorn {
 
   async #call(call: Call): Promise<unknown> {
     for (let retries = 0, pauseMs = firstPauseMs; ; retries += 1, pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
-      const answer = await this.#try(call)
+      const answer = await this.#inTurn(call.signal, () => this.#try(call))
       if (!(answer instanceof Error)) return answer.body
       call.signal?.throwIfAborted()
       const waitMs = this.#waitBefore(answer, pauseMs)
       // Said so that NaN, from a setting that is missing, means none.
       if (waitMs === undefined || !(retries < this.#retriesMax)) throw answer
       await pause(waitMs, call.signal)
+    }
+  }
+
+  async #inTurn<Answer>(signal: AbortSignal | undefined, work: () => Promise<Answer>): Promise<Answer> {
+    if (this.#underWay < requestsAtOnce) this.#underWay += 1
+    else
+      await unlessCalledOff(signal, (done) => {
+        this.#line.add(done)
+        return () => this.#line.delete(done)
+      })
+    try {
+      return await work()
+    } finally {
+      // Whoever is first in line gets the place of this one.
+      const [next] = this.#line
+      if (next === undefined) this.#underWay -= 1
+      else {
+        this.#line.delete(next)
+        next()
+      }
     }
   }
 
@@ -218,46 +243,6 @@ function rootOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return rootOf(error.errors[0])
   if (!(error instanceof Error)) return String(error)
   return error.cause === undefined ? error.message : rootOf(error.cause)
-}
-
-/**
- * Does what ends with the caller's signal and with the time. `AbortSignal.any` would keep a kilobyte of each request for as long as both live, and a
- * caller's may live as long as the program.
- */
-async function underBoth<Result>(
-  caller: AbortSignal | undefined,
-  late: AbortSignal,
-  work: (signal: AbortSignal) => Promise<Result>,
-): Promise<Result> {
-  if (caller === undefined) return work(late)
-  const both = new AbortController()
-  const signals = [caller, late]
-  const stop = () => both.abort(signals.find((signal) => signal.aborted)?.reason)
-  if (signals.some((signal) => signal.aborted)) stop()
-  const ends = signals.map((signal) => onAbort(signal, stop))
-  try {
-    return await work(both.signal)
-  } finally {
-    for (const end of ends) end()
-  }
-}
-
-/** What each signal is to stop: one listener for all of it, because Node 20 takes the eleventh for a leak. */
-const stopsOf = new WeakMap<AbortSignal, Set<() => void>>()
-
-/** Gives what takes it away again. */
-function onAbort(signal: AbortSignal, stop: () => void): () => void {
-  const stops = stopsOf.get(signal) ?? new Set()
-  stopsOf.set(signal, stops.add(stop))
-  signal.addEventListener('abort', stopAll)
-  return () => {
-    stops.delete(stop)
-    if (stops.size === 0) signal.removeEventListener('abort', stopAll)
-  }
-}
-
-function stopAll({ target }: Event): void {
-  for (const stop of stopsOf.get(target as AbortSignal) ?? []) stop()
 }
 
 function isOutcome(
@@ -367,20 +352,4 @@ function base64(bytes: Uint8Array & { toBase64?: () => string }): string {
   for (let at = 0; at < bytes.length; at += piece)
     text += btoa(String.fromCharCode.apply(undefined, bytes.subarray(at, at + piece) as unknown as number[]))
   return text
-}
-
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      end?.()
-      resolve()
-    }, ms)
-    const stop = () => {
-      clearTimeout(timer)
-      end?.()
-      reject(signal?.reason as Error)
-    }
-    const end = signal && onAbort(signal, stop)
-    if (signal?.aborted === true) stop()
-  })
 }

@@ -480,6 +480,31 @@ test('requests leave nothing behind at a signal that lives as long as the progra
   expect(Number(stdout)).toBeLessThan(150) // bytes a request
 })
 
+test('a long list may be sent at once: a hundred requests are under way, and the others wait in line for their end', async () => {
+  const open: (() => void)[] = []
+  const { asked, client } = await peer((response) => open.push(() => says(202, accepted)(response, response.req)))
+  const posthorn = client({ retriesMax: 0 })
+  const caller = new AbortController()
+  const reason = new Error('enough')
+  const sending = Array.from({ length: 240 }, () => posthorn.send(message))
+  const calledOff = thrownBy(posthorn.status(id, { signal: caller.signal }))
+  sending.push(...Array.from({ length: 10 }, () => posthorn.send(message)))
+  await vi.waitUntil(() => open.length === 100)
+  caller.abort(reason)
+  expect(await calledOff).toBe(reason)
+  expect(asked).toHaveLength(100)
+  // One end is one beginning; and from then on all that come.
+  open.shift()?.()
+  await vi.waitUntil(() => asked.length === 101)
+  expect(open).toHaveLength(100)
+  const flow = setInterval(() => {
+    for (const answer of open.splice(0)) answer()
+  }, 1)
+  expect(await Promise.all(sending)).toHaveLength(250)
+  clearInterval(flow)
+  expect(asked).toHaveLength(250)
+})
+
 test('one signal calls off many requests at once, and bears one listener meanwhile: Node 20 warns of the eleventh', async () => {
   const caller = new AbortController()
   const { asked, client } = await peer(() => undefined)
