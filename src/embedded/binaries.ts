@@ -135,7 +135,7 @@ function whyNot(path: string, { stderr, error }: { readonly stderr: string; read
   if (words === 'EACCES')
     return `EACCES): nothing may be run from ${path}, as where it is mounted noexec; allow it there, or ${anotherServer}`
   const short = tooLittle(words)
-  return short === undefined ? `${words}; it needs glibc): ${anotherServer}` : `${words}): ${short}`
+  return short === undefined ? `${words}; it needs glibc and a mounted /proc): ${anotherServer}` : `${words}): ${short}`
 }
 
 function firstLine(text: string | null | undefined): string | undefined {
