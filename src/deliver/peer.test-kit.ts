@@ -78,9 +78,12 @@ export interface Peer {
   stop(): Promise<void>
 }
 
-/** The script may differ by connection (from 1). */
-export async function startPeer(script: Script | ((connection: number) => Script) = {}): Promise<Peer> {
-  const server = createServer({ noDelay: true })
+/** The script may differ by connection (from 1). `lingers`: a connection that its client has ended is there until the script ends it. */
+export async function startPeer(
+  script: Script | ((connection: number) => Script) = {},
+  { lingers = false }: { readonly lingers?: boolean } = {},
+): Promise<Peer> {
+  const server = createServer({ noDelay: true, allowHalfOpen: lingers })
   const sockets = new Set<Socket>()
   const peer: Peer = {
     port: 0,

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -248,6 +249,24 @@ describe('a kept connection', () => {
     await sendOver(pool, peer)
     await until(() => pool.open === 0 && peer.sockets.size === 0)
     expect(peer.heard.at(-1)).toBe('QUIT')
+  })
+
+  test('that leaves has gone before the next one comes, where there is no other: the host may bear one', async () => {
+    const leaving: Socket[] = []
+    const peer = await peerOf({ QUIT: (socket) => void leaving.push(socket) }, { lingers: true })
+    const [elsewhere, pool] = [await peerOf(), await poolOf({ mailsPerConnectionMax: 1 })]
+    await sendOver(pool, peer)
+    await until(() => leaving.length === 1)
+    const next = take(pool, peer)
+    await sendOver(pool, elsewhere)
+    expect(peer.connections).toBe(1)
+    leaving[0]?.end('221 bye\r\n')
+    const one = await next
+    // Beside others it is not waited for: the host has shown that it bears more, and whom it refuses is one of a crowd.
+    const two = await take(pool, peer)
+    for (const lease of [one, two]) lease.release((await lease.conversation.send(mailOf(), [])).reusable)
+    expect([peer.connections, peer.dots]).toEqual([3, 3])
+    for (const socket of leaving) socket.end('221 bye\r\n')
   })
 
   test.each([

@@ -72,7 +72,8 @@ export class Pool {
   readonly #groups = new Map<string, Group>()
   readonly #bears = makeBorne()
   readonly #busy = new Set<Connection>()
-  readonly #leaving = new Set<Promise<void>>()
+  /** By place: resolved when all have gone that have said their QUIT there. */
+  readonly #leaving = new Map<string, Promise<unknown>>()
   #stopping = new AbortController()
   #open = 0
   #running = false
@@ -128,6 +129,10 @@ export class Pool {
 
   async #openFor(connection: Connection, wish: Wish): Promise<Lease | NoLease> {
     const { target, dialogue, signal, asking } = wish
+    const { place } = connection
+    // A host that bears one counts the one that leaves, until it has gone: with 421 it would have refused the only connection of ours.
+    const before = place.open === 1 ? this.#leaving.get(place.key) : undefined
+    if (before !== undefined) await before
     const { either, undo } = eitherOf(signal, this.#stopping.signal)
     const opened = await openConversation(target, this.#settings, dialogue, either, () => asking.getsOn?.())
       .catch((error: unknown) => {
@@ -136,7 +141,6 @@ export class Pool {
       })
       .finally(undo)
     if (!(opened instanceof Conversation)) {
-      const { place } = connection
       const isCrowded = place.open > 1 && (greetsLater(opened) || hangsUp(opened))
       const refused: NoLease = isCrowded ? { ...opened, crowded: true } : opened
       if (isCrowded && hangsUp(opened)) this.#bears.noMoreThan(place.open - 1, place, limits.connectionsBorneMs)
@@ -321,8 +325,11 @@ export class Pool {
     const { conversation } = connection
     if (conversation !== undefined) {
       conversation.surprised = undefined
-      const gone = conversation.quit().finally(() => this.#leaving.delete(gone))
-      this.#leaving.add(gone)
+      const { key } = connection.place
+      const gone = Promise.all([this.#leaving.get(key), conversation.quit()]).finally(() => {
+        if (this.#leaving.get(key) === gone) this.#leaving.delete(key)
+      })
+      this.#leaving.set(key, gone)
     }
     this.#free(connection, successor)
   }
@@ -374,7 +381,7 @@ export class Pool {
     this.#stopping.abort() // connections that are only being opened carry no mail yet
     this.#closeIdle(Infinity)
     if (this.#busy.size > 0) await this.#untilQuiet()
-    await Promise.all(this.#leaving)
+    await Promise.all(this.#leaving.values())
   }
 
   /** Waits for the conversations under way; cuts those that take too long, which ends them as `closed`. */
