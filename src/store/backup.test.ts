@@ -76,6 +76,8 @@ describe('a backup', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect((await restore(empty.connection, file)).takenAt).toEqual(takenAt)
     const [restored, original] = [await contentOf(empty.connection), await contentOf(world.connection)]
+    // No table counts by itself: a number that goes on from elsewhere would have to come back, too.
+    expect(await world.value(`select count(*)::integer from pg_class where relkind = 'S'`)).toBe(0)
     // But for what means something in its own cluster alone.
     const { events: own = [], installation: facts = [], delivery_stops: stops = [], ...rest } = restored
     const { events = [], installation = [], delivery_stops: _, ...others } = original
@@ -84,7 +86,9 @@ describe('a backup', () => {
     expect(stops).toEqual([expect.stringMatching(/^\(fence,restored,/)])
     const withoutTransaction = (rows: readonly string[]) => rows.map((row) => row.replace(/,\d+\)$/, ')'))
     expect(withoutTransaction(own)).toEqual(withoutTransaction(events))
-    expect(facts.filter((fact) => !fact.startsWith('(restored,'))).toEqual(installation)
+    const isMark = (fact: string) => fact.startsWith('(restored,')
+    expect(facts.filter((fact) => !isMark(fact))).toEqual(installation.filter((fact) => !isMark(fact)))
+    expect(facts.find(isMark)).not.toBe(installation.find(isMark))
   })
 
   // For records that are kept for years, a restore made as many partitions for days of content, and ended: out of shared memory.
@@ -93,6 +97,7 @@ describe('a backup', () => {
     try {
       const old = `select make_partition_1('messages', instant_of(uuid_floor('2012-01-01')), instant_of(uuid_floor('2014-01-01')))`
       await from.db.run(old)
+      await from.db.run('create table expired_messages_20110101 (like messages)') // taken off by retention, and gone in a moment
       await backUp(from.connection, join(folder, 'old.backup'))
       await restore(to.connection, join(folder, 'old.backup'))
       const dated = 'select parent, child, low, high from dated_partitions() order by parent, low'
@@ -248,7 +253,7 @@ describe('a backup', () => {
     await expect(backingUp).rejects.toThrow(`${full} cannot be written: the disk is full.`)
     const copying = `select from pg_stat_activity where application_name = 'posthorn backup' and datname = current_database()`
     while ((await world.db.run(copying)).length > 0) continue
-    expect(existsSync(full)).toBe(false)
+    expect([full, `${full}.unfinished`].filter((each) => existsSync(each))).toEqual([]) // it would keep the disk full
   })
 
   test('takes the place of a file alone, and never that of a device', async () => {
@@ -285,12 +290,12 @@ describe('a backup', () => {
 
   test('comes back with what PostgreSQL keeps as JSON and takes no member out of, as an older release may have kept it', async () => {
     const [told, target] = [join(folder, 'unreadable.backup'), await freshDatabase()]
-    const words = (none: string, half: string) =>
-      String.raw`{"said" : "U+0000 ${none}, half a pair ${half}, a pair \uD83D\uDCEF, a quote \" and \\u0000"}`
+    const words = (none: string, half: string, space: string) =>
+      String.raw`{"said" :${space}"U+0000 ${none}, half a pair ${half}, a pair \uD83D\uDCEF, a quote \" and \\u0000"}`
     await world.db.run(
       `insert into unmatched_feedback (id, reason, source, sender, addressee, facts, size_bytes, content)
        values ($1, 'no_report', 'mail', '', '', $2::text::json, 0, '')`,
-      [world.nextId(), words(String.raw`\u0000`, String.raw`\ud83d`)],
+      [world.nextId(), words(String.raw`\u0000`, String.raw`\ud83d`, '\r\n')],
     )
     try {
       await backUp(world.connection, told)
@@ -299,7 +304,7 @@ describe('a backup', () => {
       await client.connect()
       const { rows } = await client.query('select facts::text said from unmatched_feedback')
       await client.end()
-      expect(rows).toEqual([{ said: words(String.raw`\ufffd`, String.raw`\ufffd`) }])
+      expect(rows).toEqual([{ said: words(String.raw`\ufffd`, String.raw`\ufffd`, '  ') }])
     } finally {
       await world.db.run('delete from unmatched_feedback')
       await target.drop()

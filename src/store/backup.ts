@@ -219,7 +219,7 @@ export async function restore(
     if (other !== undefined) throw new Error(other)
     await makeRoom(client, tables, head)
     const rows = await fill(client, tables, lines, file)
-    await goOn(client, tables)
+    for (const { name } of tables) await client.query(`alter table ${quoted(name)} enable trigger user`)
     await client.query(renewMarkText)
     const { rowCount } = await client.query(stopRestored.text)
     await client.query('commit')
@@ -290,28 +290,10 @@ function readable(line: string): string {
   )
 }
 
-/** Triggers fire again, and numbers are counted on from where they were. */
-async function goOn(client: Client, tables: readonly Table[]): Promise<void> {
-  for (const { name, columns } of tables) {
-    await client.query(`alter table ${quoted(name)} enable trigger user`)
-    for (const column of columns) {
-      const at = await one<{ sequence: string | null }>(client, 'select pg_get_serial_sequence($1, $2) sequence', [
-        quoted(name),
-        column,
-      ])
-      if (at.sequence !== null)
-        await client.query(
-          `select setval($1, coalesce((select max(${quoted(column)}) from ${quoted(name)}), 0) + 1, false)`,
-          [at.sequence],
-        )
-    }
-  }
-}
-
 async function insertPage(client: Client, { name, columns }: Table, page: readonly string[]): Promise<void> {
   const list = columns.map(quoted).join(', ')
   await client.query(
-    `insert into ${quoted(name)} (${list}) overriding system value
+    `insert into ${quoted(name)} (${list})
      select ${name === 'events' ? list.replace('"tx"', ofAnotherCluster('"message_id"')) : list} from unnest($1::text[]) with ordinality given (line, n)
        cross join lateral json_populate_record(null::${quoted(name)}, given.line::json)`,
     [page],

@@ -117,11 +117,14 @@ describe('every table', () => {
     expect(await everything()).toEqual(before)
   })
 
-  test('the log says that it was made and removed, and by whom, and nothing of its people', async () => {
+  test('the log says that it was made and removed, and by whom, and nothing of its people; of another one all that it said', async () => {
+    await wholeWorkspace(world, 'other')
+    const before = (await log()).map(({ line }) => line)
     const shop = await wholeWorkspace(world, 'shop')
     await begin(shop)
     await carryOn(shop)
     expect((await log()).map(({ line }) => line)).toEqual([
+      ...before,
       `operator:root workspace.created ${shop.workspaceId} {"plan": "unlimited"}`,
       `operator:test workspace.removal_begun ${shop.workspaceId}`,
       `operator:test workspace.removed ${shop.workspaceId}`,
@@ -592,6 +595,7 @@ test('somebody who holds rows of it holds up the end, and neither is waited for 
     shop.workspaceId,
   ])
   await expect(carryOn(shop)).rejects.toThrow('hourly_counts has rows of it yet')
+  expect((await log()).filter(({ line }) => line.includes('workspace.removed '))).toEqual([])
   await session.query('commit')
   expect(await carryOn(shop)).toBe(true)
 })
