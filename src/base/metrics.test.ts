@@ -160,6 +160,19 @@ test('what a question to the database tells is asked once for a while, and is mi
   expect([...sample(none, 'depth'), ...sample(none, 'late')]).toEqual([])
 })
 
+test('what an answer names no more is gone at the next scrape, and so is all where none comes', async () => {
+  const metrics = makeMetrics('main')
+  const answers = [['left', 'right'], ['right'], undefined]
+  const read = async () => {
+    const slots = answers.shift()
+    if (slots === undefined) throw new Error('away')
+    return slots.map((label) => ({ name: 'kept', label, value: 1 }))
+  }
+  metrics.measure({ kept: { help: 'x', label: 'slot' } }, read, 0)
+  for (const slots of [['left', 'right'], ['right'], []])
+    expect(sample(await metrics.text(), 'kept')).toEqual(slots.map((slot) => `kept{slot="${slot}",process="main"} 1`))
+})
+
 test('a question that the database does not answer holds up no scrape: the other numbers are told, and it is asked once', async () => {
   const metrics = makeMetrics('deliver')
   let asked = 0

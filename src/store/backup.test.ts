@@ -98,12 +98,14 @@ describe('a backup', () => {
       const old = `select make_partition_1('messages', instant_of(uuid_floor('2012-01-01')), instant_of(uuid_floor('2014-01-01')))`
       await from.db.run(old)
       await from.db.run('create table expired_messages_20110101 (like messages)') // taken off by retention, and gone in a moment
+      const dated = 'select parent, child, low, high from dated_partitions() order by parent, low'
+      const all = await from.db.run<{ parent: string; child: string }>(dated)
+      await from.db.run(`drop table ${all.findLast(({ parent }) => parent === 'events')?.child}`) // not made yet, weeks ago
       await backUp(from.connection, join(folder, 'old.backup'))
       await restore(to.connection, join(folder, 'old.backup'))
-      const dated = 'select parent, child, low, high from dated_partitions() order by parent, low'
       const other = new Client(to.connection)
       await other.connect()
-      expect((await other.query(dated)).rows).toEqual(await from.db.run(dated))
+      expect((await other.query(dated)).rows).toEqual(all)
       await other.end()
     } finally {
       await to.drop()
@@ -295,7 +297,7 @@ describe('a backup', () => {
     await world.db.run(
       `insert into unmatched_feedback (id, reason, source, sender, addressee, facts, size_bytes, content)
        values ($1, 'no_report', 'mail', '', '', $2::text::json, 0, '')`,
-      [world.nextId(), words(String.raw`\u0000`, String.raw`\ud83d`, '\r\n')],
+      [world.nextId(), words(String.raw`\u0000`, String.raw`\ud83d \udcef`, '\r\n')],
     )
     try {
       await backUp(world.connection, told)
@@ -304,7 +306,7 @@ describe('a backup', () => {
       await client.connect()
       const { rows } = await client.query('select facts::text said from unmatched_feedback')
       await client.end()
-      expect(rows).toEqual([{ said: words(String.raw`\ufffd`, String.raw`\ufffd`, '  ') }])
+      expect(rows).toEqual([{ said: words(String.raw`\ufffd`, String.raw`\ufffd \ufffd`, '  ') }])
     } finally {
       await world.db.run('delete from unmatched_feedback')
       await target.drop()
