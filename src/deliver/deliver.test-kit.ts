@@ -1,6 +1,7 @@
 // A world for tests of the delivery loop: deliverers over a real database of their own and real sockets, what is submitted to them, and what
 // became of it.
 import { generateKeyPairSync } from 'node:crypto'
+import type { Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { expect } from 'vitest'
@@ -19,7 +20,7 @@ import { openRoute } from '../store/routes.ts'
 import { openStoreWorld, type Sender } from '../store/store.test-kit.ts'
 import { deliverer, makeTransmitter, type DeliverTools } from './deliver.ts'
 import { memoryJournal, openGate } from './fence.test-kit.ts'
-import { startPeer, type Peer, type Script } from './peer.test-kit.ts'
+import { startPeer, withoutPipelining, type Peer, type Script } from './peer.test-kit.ts'
 
 export const vault = makeVault('a key for the tests of the deliverer')
 const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
@@ -121,6 +122,13 @@ export async function deliverWorld(receiver: Receiver) {
     return peer
   }
 
+  /** One that says nothing there but what the test writes into the sockets that it holds. */
+  async function peerThatHolds(at: 'RCPT' | 'dot'): Promise<{ readonly peer: Peer; readonly held: Socket[] }> {
+    const held: Socket[] = []
+    const hold = (socket: Socket) => void held.push(socket)
+    return { held, peer: await peerOf(at === 'dot' ? { dot: hold } : { EHLO: withoutPipelining, RCPT: hold }) }
+  }
+
   /** A workspace that can sign. */
   async function senderOf(route?: Route & { readonly kind: 'relay' }): Promise<Sender> {
     const sender = await world.sender()
@@ -184,12 +192,10 @@ export async function deliverWorld(receiver: Receiver) {
       (now) => now === status,
       withinMs,
     )
+  const comesTo = <T>(read: () => Promise<T> | T, wanted: T) => eventually(read, (value) => value === wanted)
+  const reaches = (read: () => Promise<number> | number, least: number) => eventually(read, (value) => value >= least)
   /** Waits until so many are there, and no more. */
-  const arrived = (them: readonly unknown[], many: number) =>
-    eventually(
-      () => them.length,
-      (n) => n === many,
-    )
+  const arrived = (them: readonly unknown[], many: number) => comesTo(() => them.length, many)
   const types = async (id: MessageId) =>
     (await world.history(id)).map((line) => line.split(' ')[1]?.replace('message.', ''))
   const facts = (id: MessageId) =>
@@ -291,6 +297,7 @@ export async function deliverWorld(receiver: Receiver) {
     started,
     deliver,
     peerOf,
+    peerThatHolds,
     senderOf,
     submit,
     one,
@@ -298,6 +305,8 @@ export async function deliverWorld(receiver: Receiver) {
     statusOf,
     eventually,
     becomes,
+    comesTo,
+    reaches,
     arrived,
     types,
     facts,

@@ -19,7 +19,7 @@ import type { DeliverTools } from './deliver.ts'
 import { calm, deliverWorld, leaseMs, ownRelay, relay, vault } from './deliver.test-kit.ts'
 import { memoryJournal, openGate } from './fence.test-kit.ts'
 import { makeMark } from './mark.ts'
-import { silence, withoutPipelining } from './peer.test-kit.ts'
+import { silence } from './peer.test-kit.ts'
 
 const receiver = await startReceiver()
 const at = await deliverWorld(receiver)
@@ -32,6 +32,7 @@ const {
   started,
   deliver,
   peerOf,
+  peerThatHolds,
   senderOf,
   submit,
   one,
@@ -39,6 +40,8 @@ const {
   statusOf,
   eventually,
   becomes,
+  comesTo,
+  reaches,
   arrived,
   types,
   facts,
@@ -227,10 +230,7 @@ describe('a message', () => {
       await withFile(crowds[1] as Sender, large, { destination: 'stalled1.example' }),
     ]
     await started()
-    await eventually(
-      () => stalled.connections,
-      (many) => many >= 2,
-    )
+    await reaches(() => stalled.connections, 2)
     const other = await senderOf()
     for (const id of [await withFile(other, large), await withFile(other, 100_000)]) await becomes(id, 'sent')
     const left = await world.db.run<{ attempts: number }>('select attempts from outbound where message_id = any ($1)', [
@@ -248,10 +248,7 @@ describe('a message', () => {
     await started()
     for (const many of [1, 2, 3]) {
       stays.push(await withFile(sender, whole))
-      await eventually(
-        () => atDot.dots,
-        (dots) => dots === many,
-      )
+      await comesTo(() => atDot.dots, many)
     }
     for (const id of stays) expect(await types(id)).toEqual(['queued', 'sending'])
     // A stop would wait for the replies.
@@ -280,10 +277,7 @@ describe('a message', () => {
       }
       await started()
       await send()
-      await eventually(
-        () => atDot.dots,
-        (dots) => dots === 1,
-      )
+      await comesTo(() => atDot.dots, 1)
       setFlagsFromString('--expose-gc')
       const collect = runInNewContext('gc') as () => void
       const held = () => {
@@ -293,10 +287,7 @@ describe('a message', () => {
       const before = held()
       for (const many of [2, 3, 4, 5]) {
         await send()
-        await eventually(
-          () => atDot.dots,
-          (dots) => dots === many,
-        )
+        await comesTo(() => atDot.dots, many)
       }
       await eventually(held, (now) => now < before + size)
       for (const socket of atDot.sockets) socket.destroy()
@@ -379,9 +370,9 @@ describe('turns', () => {
     const other = await senderOf()
     await submit(crowd, 'ok', { destination: 'stalled.example' }, 2_000)
     const service = await started({ timeScale: 1 })
-    await eventually(
+    await comesTo(
       () => world.value<number>(`select count(*)::integer from outbound where status = 'sending'`),
-      (sending) => sending === limits.slotsAtFirst,
+      limits.slotsAtFirst,
     )
     for (let turn = 0; turn < 3; turn++) await becomes(await one(other, 'ok'), 'sent', 5_000)
     // Who has not answered yet has the slots that everybody begins with, and the rest was left in the queue.
@@ -402,10 +393,7 @@ describe('turns', () => {
       await submit(crowdToo, 'ok', { destination: `fine${each}.example` }, 5)
     }
     const service = await started({ timeScale: 1 })
-    await eventually(
-      () => service.inFlight,
-      (inFlight) => inFlight > limits.stalledSlotsMax,
-    )
+    await reaches(() => service.inFlight, limits.stalledSlotsMax + 1)
     for (let turn = 0; turn < 5; turn++) {
       const id = await one(other, 'ok', { destination: `new${turn}.example` })
       // They say nothing for minutes. How long it takes is measured by the bench.
@@ -474,16 +462,10 @@ describe('turns', () => {
     await submit(crowd, 'ok', { destination: 'x.example' }, 60)
     const [refused] = await submit(paused, 'ok', { destination: 'y.example' })
     await becomes(refused as MessageId, 'retrying')
-    await eventually(
-      () => service.inFlight,
-      (inFlight) => inFlight >= limits.slotsAtFirst,
-    )
+    await reaches(() => service.inFlight, limits.slotsAtFirst)
     // Theirs is known to hang by now.
     const since = performance.now()
-    await eventually(
-      () => performance.now() - since,
-      (ms) => ms > limits.stalledAfterMs,
-    )
+    await reaches(() => performance.now() - since, limits.stalledAfterMs)
     for (const id of await both()) await becomes(id, 'sent', 5_000)
   })
 
@@ -498,14 +480,8 @@ describe('turns', () => {
     const sender = await senderOf(ownRelay(peer))
     const service = await started({ timeScale: 1 })
     await submit(sender, 'ok', { destination: 'busy.example' }, 200)
-    await eventually(
-      () => world.value<number>(`select count(*)::integer from outbound where status = 'retrying'`),
-      (many) => many > 0,
-    )
-    await eventually(
-      () => service.inFlight,
-      (inFlight) => inFlight === 0,
-    )
+    await reaches(() => world.value<number>(`select count(*)::integer from outbound where status = 'retrying'`), 1)
+    await comesTo(() => service.inFlight, 0)
     const asked = peer.connections
     expect(asked).toBeLessThanOrEqual(limits.slotsAtFirst)
     const queued = () =>
@@ -592,10 +568,7 @@ describe('turns', () => {
     const claims: number[] = []
     const db = watched(pool(1), { asked: (name) => name === 'claim' && claims.push(performance.now()) })
     await started({ timeScale: 1, db, onDue: () => ({ stop: () => Promise.resolve() }) })
-    await eventually(
-      () => claims.length,
-      (seen) => seen >= 4,
-    )
+    await reaches(() => claims.length, 4)
     expect((claims[2] ?? 0) - (claims[1] ?? 0)).toBeGreaterThan(900)
     expect((claims[1] ?? 0) - (claims[0] ?? 0)).toBeGreaterThan(900)
   })
@@ -603,14 +576,10 @@ describe('turns', () => {
 
 describe('a stop', () => {
   test('hands back at once what is not armed, without using a try', async () => {
-    const held: Socket[] = []
-    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('RCPT')
     const ids = await submit(await senderOf(), 'ok', {}, limits.slotsAtFirst - 2)
     const service = await started({ route: relay(peer) })
-    await eventually(
-      () => held.length,
-      (n) => n > 0,
-    )
+    await reaches(() => held.length, 1)
     const began = performance.now()
     await service.stop()
     expect(performance.now() - began).toBeLessThan(limits.shutdownMs / 2)
@@ -630,8 +599,7 @@ describe('a stop', () => {
   })
 
   test('waits for the reply of what is past the dot', async () => {
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('dot')
     const id = await one(await senderOf(), 'ok')
     const service = await started({ route: relay(peer), ...calm })
     await arrived(held, 1)
@@ -715,8 +683,7 @@ test('what a relay that was away for a moment has put off goes when it is there 
 
 describe('trouble with the database', () => {
   test('an arm whose end is not known: the dot is renounced, the claim disarmed, and the next try is the only transmission', async () => {
-    const held: Socket[] = []
-    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('RCPT')
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer) })
     await arrived(held, 1)
@@ -742,8 +709,7 @@ describe('trouble with the database', () => {
   test.each(['arm', 'content'])(
     'an outage at the %s of a message costs it a moment, and neither a try nor the pause behind one',
     async (what) => {
-      const held: Socket[] = []
-      const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+      const { peer, held } = await peerThatHolds('RCPT')
       const id = await withFile(await senderOf(), 100_000)
       const first = what === 'content' ? await holding('lock table blobs in access exclusive mode') : undefined
       await started({ route: relay(peer), timeScale: 1 })
@@ -768,8 +734,7 @@ describe('trouble with the database', () => {
   )
 
   test('a finish whose end is not known is repeated until it is', async () => {
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('dot')
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer) })
     await arrived(held, 1)
@@ -793,10 +758,7 @@ describe('trouble with the database', () => {
     const id = await one(await senderOf(), 'ok')
     await world.db.run('update outbound set attempts = 9 where message_id = $1', [id])
     await started({ route: relay(peer), recorder: makeRecorder(pool(1), pool(1), ownMark) })
-    await eventually(
-      () => faults().filter((what) => what === 'arm').length,
-      (n) => n >= 3,
-    )
+    await reaches(() => faults().filter((what) => what === 'arm').length, 3)
     expect(peer.dots).toBe(0)
     isFull = false
     await becomes(id, 'sent')
@@ -817,10 +779,7 @@ describe('trouble with the database', () => {
       await world.db.run('update outbound set attempts = 9 where message_id = $1', [id])
       await started()
       for (let times = 1; times <= 2; times++) {
-        await eventually(
-          () => faults().length,
-          (many) => many === times,
-        )
+        await comesTo(() => faults().length, times)
         await becomes(id, 'retrying')
         expect([await queueRow(id), await facts(id)]).toMatchObject([{ attempts: 9 }, { reason: 'worker_lost' }])
         if (times === 2) await world.db.run(change, [sender.workspaceId, was])
@@ -848,10 +807,7 @@ describe('trouble with the database', () => {
       await becomes(id, 'retrying')
       expect(await queueRow(id)).toMatchObject({ attempts: 5 })
       await world.db.run('update outbound set due_at = app_now() where message_id = $1', [id])
-      await eventually(
-        () => calls,
-        (many) => many === lack,
-      )
+      await comesTo(() => calls, lack)
     }
     await becomes(id, 'sent')
     expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'retrying', 'sending', 'sent'])
@@ -912,8 +868,7 @@ describe('a stop of delivery everywhere', () => {
   })
 
   test('hands back what is not armed, claims nothing, and goes on when it is over', async () => {
-    const held: Socket[] = []
-    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('RCPT')
     const id = await one(await senderOf(), 'ok')
     const gate = openGate()
     await started({ route: relay(peer), gate })
@@ -923,10 +878,7 @@ describe('a stop of delivery everywhere', () => {
     expect(await queueRow(id)).toMatchObject({ attempts: 0, lease_until: null })
     const next = await one(await senderOf(), 'ok')
     gate.open(true)
-    await eventually(
-      () => held.length,
-      (n) => n >= 2,
-    )
+    await reaches(() => held.length, 2)
     gate.open(false)
     await becomes(id, 'retrying')
     expect([peer.dots, await types(next)]).not.toContain('sent')
@@ -949,8 +901,7 @@ describe('a stop of delivery everywhere', () => {
   })
 
   test('that the database knows first: the arm is halted, the claim handed back, and no dot is written', async () => {
-    const held: Socket[] = []
-    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('RCPT')
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer) })
     await arrived(held, 1)
@@ -973,15 +924,9 @@ describe('a stop of delivery everywhere', () => {
     let looks = 0
     const isOpen = () => (looks++, gate.isOpen())
     await started({ route: relay(peer), gate: { ...gate, isOpen } })
-    await eventually(
-      () => looks,
-      (many) => many >= 2,
-    )
+    await reaches(() => looks, 2)
     gate.open(true)
-    await eventually(
-      () => statusOf(id),
-      (status) => status === 'sent',
-    )
+    await becomes(id, 'sent')
     expect((await world.history(id)).filter((line) => line.includes('message.sending'))).toHaveLength(1)
   })
 
@@ -1004,8 +949,7 @@ describe('a stop of delivery everywhere', () => {
 
 test('a reply that the database does not hear within a second goes to the journal, and leaves it when it is heard', async () => {
   const journal = memoryJournal()
-  const held: Socket[] = []
-  const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+  const { peer, held } = await peerThatHolds('dot')
   const id = await one(await senderOf(), 'ok')
   await started({ route: relay(peer), journal })
   await arrived(held, 1)
@@ -1026,8 +970,7 @@ test('what the journal could not take is offered to it again; what is no reply t
   const offered: string[] = []
   const keep: typeof journal.keep = (ending) =>
     offered.push(ending.status) < 3 ? Promise.reject(new Error('no space left')) : journal.keep(ending)
-  const held: Socket[] = []
-  const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+  const { peer, held } = await peerThatHolds('dot')
   const sender = await senderOf()
   for (const local of ['ok', 'lost']) await one(sender, local)
   await started({ route: relay(peer), journal: { ...journal, keep } })
@@ -1047,8 +990,7 @@ test('what the journal could not take is offered to it again; what is no reply t
 // A node that lives through a restore holds the reply, asks again, and hears that the claim is not its own: the reply was dropped there, and
 // `recover --resume` sent the message a second time.
 test('a reply to a message that the database has forgotten is never dropped: everybody stops, and whatever the operator decides, there is one copy', async () => {
-  const held: Socket[] = []
-  const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+  const { peer, held } = await peerThatHolds('dot')
   const id = await one(await senderOf(), 'ok')
   await started({ route: relay(peer) })
   await arrived(held, 1)

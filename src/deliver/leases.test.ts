@@ -10,7 +10,6 @@ import { makeRecorder } from '../store/outbound.ts'
 import { calm, deliverWorld, leaseMs, longLeaseMs, patienceMs, relay, type DeliverWorld } from './deliver.test-kit.ts'
 import type { MessageId } from '../domain/message.ts'
 import { memoryJournal, openGate } from './fence.test-kit.ts'
-import { withoutPipelining } from './peer.test-kit.ts'
 
 const receiver = await startReceiver()
 afterAll(() => receiver.stop())
@@ -29,9 +28,8 @@ const test = base.extend<{ receiver: Receiver; at: DeliverWorld }>({
 
 describe.concurrent('the lease', () => {
   test('is kept while the receiver takes its time, and nobody else gets the message', async ({ at }) => {
-    const { started, peerOf, senderOf, one, eventually, becomes, arrived, types, queueRow } = at
-    const held: Socket[] = []
-    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+    const { started, peerThatHolds, senderOf, one, eventually, becomes, arrived, types, queueRow } = at
+    const { peer, held } = await peerThatHolds('RCPT')
     const id = await one(await senderOf(), 'ok')
     await started({ route: relay(peer), ...calm })
     await arrived(held, 1)
@@ -152,9 +150,8 @@ describe.concurrent('the lease', () => {
   })
 
   test('lost: the connection is closed without a dot, and the row left to whoever has it', async ({ at }) => {
-    const { world, started, peerOf, senderOf, one, eventually, arrived, types, queueRow } = at
-    const held: Socket[] = []
-    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+    const { world, started, peerThatHolds, senderOf, one, comesTo, arrived, types, queueRow } = at
+    const { peer, held } = await peerThatHolds('RCPT')
     const id = await one(await senderOf(), 'ok')
     const service = await started({ route: relay(peer), ...calm })
     await arrived(held, 1)
@@ -162,10 +159,7 @@ describe.concurrent('the lease', () => {
       `update outbound set epoch = epoch + 1, token = 7, lease_owner = $2, lease_until = app_now() + interval '1 hour' where message_id = $1`,
       [id, id],
     )
-    await eventually(
-      () => service.inFlight,
-      (n) => n === 0,
-    )
+    await comesTo(() => service.inFlight, 0)
     expect([peer.dots, peer.sockets.size]).toEqual([0, 0])
     expect(await queueRow(id)).toMatchObject({ status: 'sending', epoch: 2, armed_epoch: null })
     expect(await types(id)).toEqual(['queued', 'sending'])
@@ -243,11 +237,11 @@ describe.concurrent('trouble with the database', () => {
       faults,
       pool,
       started,
-      peerOf,
+      peerThatHolds,
       senderOf,
       one,
-      eventually,
       becomes,
+      reaches,
       arrived,
       types,
     } = at
@@ -255,8 +249,7 @@ describe.concurrent('trouble with the database', () => {
     await world.db.run(`create role ${role} superuser login password 'secret'`)
     const as = { ...connection, user: role, password: 'secret' }
     const journal = memoryJournal()
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('dot')
     const id = await one(await senderOf(), 'ok')
     const service = await started({
       route: relay(peer),
@@ -269,10 +262,7 @@ describe.concurrent('trouble with the database', () => {
     await world.db.run('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [role])
     held[0]?.write('250 2.0.0 ok\r\n')
     // Longer than it takes to call an ending refused.
-    await eventually(
-      () => faults().filter((what) => what === 'finish').length,
-      (n) => n > 6,
-    )
+    await reaches(() => faults().filter((what) => what === 'finish').length, 7)
     expect(journal.kept.map((ending) => ending.id)).toEqual([id])
     await world.db.run(`alter role ${role} login`)
     await becomes(id, 'sent')
@@ -383,7 +373,7 @@ describe.concurrent('trouble with the database', () => {
       connection,
       pool,
       started,
-      peerOf,
+      peerThatHolds,
       senderOf,
       one,
       statusOf,
@@ -395,8 +385,7 @@ describe.concurrent('trouble with the database', () => {
     } = at
     const proxy = await startPostgresProxy(connection)
     at.endAfter(() => proxy.stop())
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('dot')
     const sender = await senderOf()
     const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
     const db = pool(3, { ...connection, host: '127.0.0.1', port: proxy.port }, 10_000)
@@ -428,7 +417,7 @@ describe.concurrent('trouble with the database', () => {
       connection,
       faults,
       started,
-      peerOf,
+      peerThatHolds,
       senderOf,
       one,
       statusOf,
@@ -441,8 +430,7 @@ describe.concurrent('trouble with the database', () => {
     } = at
     const proxy = await startPostgresProxy(connection)
     at.endAfter(() => proxy.stop())
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('dot')
     const behind = { ...connection, host: '127.0.0.1', port: proxy.port }
     const leaseDb = openDatabase(behind, { name: 'leases', connectionsMax: 1, answerMs: longLeaseMs / 8 })
     at.endAfter(() => leaseDb.close())
@@ -481,7 +469,7 @@ describe.concurrent('trouble with the database', () => {
   }) => {
     const {
       started,
-      peerOf,
+      peerThatHolds,
       senderOf,
       one,
       statusOf,
@@ -493,8 +481,7 @@ describe.concurrent('trouble with the database', () => {
       watchedReaper,
       isOver,
     } = at
-    const held: Socket[] = []
-    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const { peer, held } = await peerThatHolds('dot')
     const sender = await senderOf()
     const [here, beside] = [watchedReaper(), watchedReaper()]
     await started({ ...calm, leaseMs: longLeaseMs, db: here.db, route: relay(peer) })
