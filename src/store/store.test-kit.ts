@@ -93,7 +93,7 @@ export interface ClaimedAs {
   readonly expired?: boolean
 }
 
-/** One that closes itself: behind the test that makes it, or behind the file. */
+/** One that closes itself: after the test that makes it, or after the file. */
 export async function storeWorld(): Promise<StoreWorld> {
   const world = await openStoreWorld()
   atTheEnd(() => world.close())

@@ -1,4 +1,4 @@
-// A database whose statements a test sees, and may hold up, or lose before they are asked or behind their answer.
+// A database whose statements a test sees, and may hold up, or lose before they are asked or after their answer.
 import type { Db } from './database.ts'
 
 interface Watch {

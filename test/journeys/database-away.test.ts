@@ -41,6 +41,16 @@ const charged = async () =>
   (await posthorn.query<{ n: number }>('select month_count n from usage where workspace_id = $1', [shop.id]))[0]?.n
 const journal = () => readFileSync(join(posthorn.dataDir, 'delivery', '1', 'journal.jsonl'), 'utf8')
 
+/** A message whose reply came while the database did not answer. */
+async function keptInJournal(how: 'away' | 'hold'): Promise<string> {
+  const id = await shop.accepted(one)
+  await receiver.reached('eod')
+  posthorn.proxy()[how](true)
+  receiver.release()
+  await posthorn.until('in the journal', () => journal().includes(id))
+  return id
+}
+
 /** The receiver has its dot; its answer is let go. */
 async function answered(): Promise<void> {
   await receiver.reached('eod')
@@ -285,11 +295,7 @@ describe('delivery', () => {
   })
 
   test('37: away between the dot and its reply: the journal keeps the reply, and the message is sent', async () => {
-    const id = await shop.accepted(one)
-    await receiver.reached('eod')
-    posthorn.proxy().away(true)
-    receiver.release()
-    await posthorn.until('in the journal', () => journal().includes(id))
+    const id = await keptInJournal('away')
     posthorn.proxy().away(false)
     expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
     await posthorn.until('the journal is empty', () => journal() === '')
@@ -297,11 +303,7 @@ describe('delivery', () => {
   })
 
   test('37: and when everything is killed meanwhile, the next start tells it', async () => {
-    const id = await shop.accepted(one)
-    await receiver.reached('eod')
-    posthorn.proxy().hold(true)
-    receiver.release()
-    await posthorn.until('in the journal', () => journal().includes(id))
+    const id = await keptInJournal('hold')
     await posthorn.kill9()
     posthorn.proxy().hold(false)
     await posthorn.startAgain()
@@ -311,11 +313,7 @@ describe('delivery', () => {
   })
 
   test('37: also where the lease ran out first, and the reaper wrote delivery_unknown: late proof', async () => {
-    const id = await shop.accepted(one)
-    await receiver.reached('eod')
-    posthorn.proxy().hold(true)
-    receiver.release()
-    await posthorn.until('in the journal', () => journal().includes(id))
+    const id = await keptInJournal('hold')
     await posthorn.kill9()
     // Another machine's worker reaps it.
     await posthorn.query(`update outbound set lease_until = app_now() - interval '1 second' where message_id = $1`, [

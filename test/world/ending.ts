@@ -1,4 +1,4 @@
-// What a test or a file has started ends behind it: the last first, also where something in between failed to start.
+// What a test or a file has started ends after it: the last first, also where something in between failed to start.
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ afterAll(async () => {
   for (const end of ends.toReversed()) await end()
 })
 
-/** Behind the test that asks; at the top of a file and in a hook before all of its tests, behind the last of them. Not for tests that run side by side. */
+/** After the test that asks; at the top of a file and in a hook before all of its tests, after the last of them. Not for tests that run side by side. */
 export function atTheEnd(end: () => unknown): void {
   if (TestRunner.getCurrentTest() === undefined) ends.push(end)
   else onTestFinished(async () => void (await end()))
