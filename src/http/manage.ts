@@ -128,7 +128,7 @@ export function makeManagementRouter(tools: {
       url,
       handler: async (request, reply) => {
         const answer = await run(request, reply).catch((error: unknown) => {
-          if (error instanceof Mistake) return refusalOf(error)
+          if (error instanceof Mistake) return error.refusal
           throw error
         })
         if (isRefusal(answer)) {
@@ -166,14 +166,6 @@ const ownerOf = (request: FastifyRequest, { by, holder }: Caller): string =>
 function unread(answer: Readable): Readable {
   answer.destroy()
   return Readable.from([])
-}
-
-function refusalOf({ message, code, field, retryAfterSeconds, why }: Mistake): Refusal {
-  return refuse(code, message, {
-    ...(field !== undefined && { field }),
-    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
-    ...(why !== undefined && { why }),
-  })
 }
 
 function pathReader({ parameters = [] }: Managed): (given: Record<string, string>) => Record<string, string> | Refusal {

@@ -6,7 +6,7 @@ import { mayNoLonger } from '../domain/actor.ts'
 import { holdActor } from '../store/actors.ts'
 import { writeAudit, type AuditEntry } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
-import { asMistake } from './mistake.ts'
+import { Mistake } from './mistake.ts'
 
 export interface By {
   readonly workspaceId: WorkspaceId
@@ -58,7 +58,7 @@ export async function stillBy(
 ): Promise<{ readonly now: By; readonly end: Date | undefined }> {
   const held = await holdActor(tx, by.workspaceId, by.actor)
   const refused = mayNoLonger(by.actor, held, scope)
-  if (refused !== undefined) throw asMistake(refused)
+  if (refused !== undefined) throw new Mistake(refused.words, refused)
   const { role, ends: end } = held ?? {}
   return { now: role === undefined ? by : { ...by, role, scopes: new Set(scopesOfRole[role]) }, end }
 }

@@ -104,7 +104,7 @@ describe('keys', () => {
     })
     await expect(revokeKeyFor({ db: away }, by(shop.id), made.id)).rejects.toMatchObject({
       name: 'Mistake',
-      code: 'service_unavailable',
+      refusal: { code: 'service_unavailable' },
       message: expect.stringContaining('The key is revoked.') as string,
     })
     expect((await listKeys(db, shop.id)).find(({ id }) => id === made.id)?.revokedAt).toBeInstanceOf(Date)

@@ -31,7 +31,7 @@ import {
 import { insertUser, userByEmail, type UserRow } from '../store/people.ts'
 import { workspaceById } from '../store/workspaces.ts'
 import { audited, stillBy, type By } from './by.ts'
-import { asMistake, Mistake, notThere, parseName } from './mistake.ts'
+import { Mistake, notThere, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
@@ -122,7 +122,8 @@ export async function invite(
     async (tx) => {
       const { now } = await stillBy(tx, by, 'members.write')
       // It is mail, in the workspace's own words and to whomever it likes.
-      if ((await workspaceById(tx, by.workspaceId))?.status === 'blocked') throw asMistake(workspaceBlocked)
+      if ((await workspaceById(tx, by.workspaceId))?.status === 'blocked')
+        throw new Mistake(workspaceBlocked.words, workspaceBlocked)
       mayHandle(now, role)
       if ((await countAudit(tx, by.workspaceId, 'invitation.sent', hourMs)) >= limits.invitationsPerHourMax)
         throw new Mistake(`At most ${limits.invitationsPerHourMax} invitations an hour; try again later.`, {

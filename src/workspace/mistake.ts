@@ -1,32 +1,18 @@
-// What somebody asked for and cannot have: one sentence, shown as it is. And what people name things by.
+// What somebody asked for and cannot have. It is found out within transactions, which must not be committed then, so this refusal is thrown; what
+// acceptance refuses is returned, as everywhere else. And what people name things by.
 import { isUuid, parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
-import type { Refusal, RefusalCode } from '../domain/refusal.ts'
+import { refuse, type Refusal } from '../domain/refusal.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 
-export interface MistakeFacts {
-  /** How a face says it; `invalid_request` where nothing is said. */
-  readonly code?: RefusalCode
-  /** The member that is wrong. */
-  readonly field?: string
-  readonly retryAfterSeconds?: number
-  /** For the operators' log, never for the caller. */
-  readonly why?: string
-}
-
+/** Its words are one sentence, shown as it is. */
 export class Mistake extends Error {
   override readonly name = 'Mistake'
-  readonly code: RefusalCode
-  readonly field: string | undefined
-  readonly retryAfterSeconds: number | undefined
-  readonly why: string | undefined
+  readonly refusal: Refusal
 
-  constructor(words: string, { code = 'invalid_request', field, retryAfterSeconds, why }: MistakeFacts = {}) {
+  constructor(words: string, { code = 'invalid_request', ...more }: Partial<Omit<Refusal, 'refused' | 'words'>> = {}) {
     super(words)
-    this.code = code
-    this.field = field
-    this.retryAfterSeconds = retryAfterSeconds
-    this.why = why
+    this.refusal = refuse(code, words, more)
   }
 }
 
@@ -43,9 +29,6 @@ export const busy = (what: string): Mistake =>
     code: 'service_unavailable',
     retryAfterSeconds: 3,
   })
-
-/** A refusal, for those who listen to mistakes alone. */
-export const asMistake = ({ words, code }: Refusal): Mistake => new Mistake(words, { code })
 
 /** The id as the database wants it. */
 export function parseId(text: string, what: string): string {

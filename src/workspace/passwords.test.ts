@@ -14,7 +14,7 @@ test('however many addresses strangers come from, whom we know finds a place, an
     passwords.fits('a guess', undefined, asker).then(() => void ended.push(asker.isKnown ? 'known' : 'stranger'))
   const flood = Array.from({ length: many + 1 }, (_, n) => guess(stranger(`192.0.2.${n}`)))
   const outcomes = Promise.allSettled(flood)
-  await expect(flood.at(-1)).rejects.toMatchObject({ code: 'service_unavailable' })
+  await expect(flood.at(-1)).rejects.toMatchObject({ refusal: { code: 'service_unavailable' } })
   await guess({ name: 'ada', isKnown: true })
   // Behind those who were at it, and beside whoever is quicker; before most of those who came earlier.
   expect(ended.length).toBeLessThan(many / 2)
@@ -27,7 +27,7 @@ test('of one asker only a few wait, the next is told to come again, and the othe
   const flood = Array.from({ length: most + 1 }, () => passwords.fits('a guess', undefined, stranger('flood')))
   const outcomes = Promise.allSettled(flood)
   const other = passwords.fits('a guess', undefined, stranger('somebody else'))
-  await expect(flood.at(-1)).rejects.toMatchObject({ code: 'service_unavailable' })
+  await expect(flood.at(-1)).rejects.toMatchObject({ refusal: { code: 'service_unavailable' } })
   expect(await other).toBe(false)
   expect((await outcomes).filter(({ status }) => status === 'fulfilled')).toHaveLength(most)
 })

@@ -54,28 +54,11 @@ export async function pageRefused(
   return given<Page<Refused>>({ items: rows.map(shown), next })
 }
 
-function shown({
-  id,
-  at,
-  source,
-  code,
-  sender,
-  recipientDomain,
-  field,
-  error,
-  callerId,
-  requestId,
-}: RefusalRow): Refused {
+function shown({ callerId, ...row }: RefusalRow): Refused {
+  const isSmtp = row.source === 'smtp'
   return given<Refused>({
-    id,
-    at,
-    source,
-    code,
-    sender,
-    recipientDomain,
-    field,
-    error,
-    ...(callerId !== null && (source === 'smtp' ? { smtpCredentialId: callerId } : { keyId: callerId })),
-    requestId,
+    ...row,
+    keyId: isSmtp ? null : callerId,
+    smtpCredentialId: isSmtp ? callerId : null,
   })
 }

@@ -1,5 +1,6 @@
 // Suppressed recipients as files have them: our own export, what other services export (docs/moving.md), or one address a line. Every line becomes
 // a row, or what is wrong with it, in words.
+import { given } from '../base/given.ts'
 import { setImmediate } from 'node:timers/promises'
 import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
@@ -208,12 +209,12 @@ function readOrigin({
     return `the date "${shown(createdAt)}" must be written like 2026-11-01 or 2026-11-01T08:30:00Z; without its column the day of the import counts`
   if (time !== undefined && time.getTime() < 0) return `the date "${shown(createdAt)}" must not be before 1970`
   if (time !== undefined && time.getTime() > now) return `the date "${shown(createdAt)}" must not be in the future`
-  return {
-    ...(sourceMessageId !== '' && { sourceMessageId }),
-    ...(rule !== '' && { rule }),
-    ...(evidence !== '' && { evidence }),
-    ...(time !== undefined && { createdAt: time }),
-  }
+  return given<Origin>({
+    sourceMessageId: sourceMessageId || undefined,
+    rule: rule || undefined,
+    evidence: evidence || undefined,
+    createdAt: time,
+  })
 }
 
 /**

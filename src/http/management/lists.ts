@@ -52,7 +52,7 @@ export function listRoutes({ member, office }: ManagementRouter): void {
       // It may write for minutes: what is there by then stays, and the rest is not for whoever has lost the right.
       const mayGoOn = async (): Promise<void> => {
         const refusal = await whyNoLonger()
-        if (refusal !== undefined) throw new Mistake(refusal.words, { code: refusal.code })
+        if (refusal !== undefined) throw new Mistake(refusal.words, refusal)
       }
       return importSuppressions(office.db, by.workspaceId, csv, by.actor, { reason, dryRun, mayGoOn })
     },

@@ -1,6 +1,7 @@
 // Pages of a workspace's messages, newest first, at any depth alike: the cursor is an id, and the walk goes along (workspace_id, id), or
 // along (workspace_id, recipient_key, id) where one recipient is asked for. What has no index (state, mailbox, words) is looked for among a
 // bounded number of messages and bytes per page; the cursor then says how far it came.
+import { given } from '../../base/given.ts'
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
 import type { MailboxId, MessageId, MessageSource, MessageStatus, WorkspaceId } from '../../domain/message.ts'
 import type { MessageRecord } from '../../domain/submission.ts'
@@ -149,7 +150,7 @@ function pageOf(rows: readonly Row[], most: number): MessagePage {
 
 function present(row: Row): MessageListRow {
   const { id, status, sender, recipient, subject, source } = row
-  return {
+  return given<MessageListRow>({
     id,
     mailboxId: row.mailbox_id,
     status,
@@ -158,8 +159,8 @@ function present(row: Row): MessageListRow {
     recipient,
     subject,
     source,
-    ...(row.error_message !== null && { errorMessage: row.error_message }),
+    errorMessage: row.error_message,
     createdAt: row.created_at,
-    ...(row.finished_at !== null && { finishedAt: row.finished_at }),
-  }
+    finishedAt: row.finished_at,
+  })
 }

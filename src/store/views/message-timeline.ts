@@ -1,4 +1,5 @@
 // What an operator reads: everything that happened to a message.
+import { given } from '../../base/given.ts'
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
 import { eventId, type EventType } from '../../domain/event.ts'
 import type {
@@ -141,16 +142,16 @@ export async function readTimeline(
 }
 
 function presentEvent(id: MessageId, row: EventRow, webhook: TimelineWebhook | undefined): TimelineEvent {
-  return {
+  return given<TimelineEvent>({
     id: eventId(id, row.sequence),
     sequence: row.sequence,
     type: row.type,
     status: row.status,
     deliveryStatus: deliveryStatusOf(row.delivery_rank),
     occurredAt: row.occurred_at,
-    ...(row.facts !== null && { facts: row.facts }),
-    ...(webhook !== undefined && { webhook }),
-  }
+    facts: row.facts,
+    webhook,
+  })
 }
 
 /** Which route it took is kept for feeds (feedback), and is no part of what was seen. */
@@ -160,10 +161,5 @@ function presentAttempt({ ended_at, facts, ...attempt }: AttemptRow): TimelineAt
 }
 
 function presentQueue({ due_at, expires_at, lease_until, ...row }: QueueRow): TimelineQueue {
-  return {
-    ...row,
-    dueAt: due_at,
-    expiresAt: expires_at,
-    ...(lease_until !== null && { leaseUntil: lease_until }),
-  }
+  return given<TimelineQueue>({ ...row, dueAt: due_at, expiresAt: expires_at, leaseUntil: lease_until })
 }

@@ -1,5 +1,6 @@
 // What a webhook says of an event, the log of events with their attempts, and reading events in the order of their commits. A body is made
 // of rows that never change, so that it is the same at every try.
+import { given } from '../../base/given.ts'
 import type { DeliveryEventType, MailboxId, MessageStatus, WorkspaceId } from '../../domain/message.ts'
 import type { WebhookAttempt, WebhookLogFilter, WebhookTrouble } from '../../domain/webhook.ts'
 import { sql, type Db } from '../database.ts'
@@ -221,13 +222,13 @@ export async function readWebhookAttempts(
 }
 
 export function presentPost(row: PostRow): Omit<WebhookAttempt, 'excerpt'> {
-  return {
+  return given<Omit<WebhookAttempt, 'excerpt'>>({
     round: row.round,
     attempt: row.attempt,
     endedAt: row.ended_at,
     delivered: row.delivered,
-    ...(row.status !== null && { status: row.status }),
-    ...(row.trouble !== null && { trouble: row.trouble }),
-    ...(row.duration_ms !== null && { durationMs: row.duration_ms }),
-  }
+    status: row.status,
+    trouble: row.trouble,
+    durationMs: row.duration_ms,
+  })
 }
