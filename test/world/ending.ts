@@ -1,4 +1,4 @@
-// What a test or a file has started ends after it: the last first, also where something in between failed to start.
+// What a test or a file has started ends after it: the last first, each of them, also where another one failed to start or to end.
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,15 @@ import { afterAll, onTestFinished, TestRunner } from 'vitest'
 
 const ends: (() => unknown)[] = []
 afterAll(async () => {
-  for (const end of ends.toReversed()) await end()
+  const failed: unknown[] = []
+  for (const end of ends.toReversed()) {
+    try {
+      await end()
+    } catch (error) {
+      failed.push(error)
+    }
+  }
+  if (failed.length > 0) throw failed[0]
 })
 
 /** After the test that asks; at the top of a file and in a hook before all of its tests, after the last of them. Not for tests that run side by side. */
