@@ -80,6 +80,22 @@ export function makeBorne() {
   }
 }
 
+/** Those that have said their QUIT, kept beyond the place itself. */
+export function makeLeaving() {
+  const known = new Map<string, Promise<unknown>>()
+  return {
+    /** Resolves when the last of them has gone; undefined where nobody leaves. */
+    from: ({ key }: Place): Promise<unknown> | undefined => known.get(key),
+    add: ({ key }: Place, quit: Promise<void>): void => {
+      const gone = Promise.all([known.get(key), quit]).finally(() => {
+        if (known.get(key) === gone) known.delete(key)
+      })
+      known.set(key, gone)
+    },
+    allGone: (): Promise<unknown> => Promise.all(known.values()),
+  }
+}
+
 export function longestIdle(places: Iterable<Place>): Connection | undefined {
   let longest: Connection | undefined
   for (const { idle } of places)

@@ -7,7 +7,8 @@ import { lifecycle, type Service } from '../base/service.ts'
 import { eitherOf, whenAborted } from './connect.ts'
 import { Conversation, openConversation, type Manner } from './conversation.ts'
 import type { Said } from './dialogue.ts'
-import { greetsLater, hangsUp, longestIdle, makeBorne, mayOpenOneMore, moveTo, nextInLine } from './places.ts'
+import { greetsLater, hangsUp, longestIdle, makeBorne, mayOpenOneMore } from './places.ts'
+import { makeLeaving, moveTo, nextInLine } from './places.ts'
 import type { Connection, Group, NoConnection, Place } from './places.ts'
 import { isWellKnown } from './providers.ts'
 import type { Target } from './route.ts'
@@ -72,8 +73,7 @@ export class Pool {
   readonly #groups = new Map<string, Group>()
   readonly #bears = makeBorne()
   readonly #busy = new Set<Connection>()
-  /** By place: resolved when all have gone that have said their QUIT there. */
-  readonly #leaving = new Map<string, Promise<unknown>>()
+  readonly #leaving = makeLeaving()
   #stopping = new AbortController()
   #open = 0
   #running = false
@@ -131,7 +131,7 @@ export class Pool {
     const { target, dialogue, signal, asking } = wish
     const { place } = connection
     // A host that bears one counts the one that leaves, until it has gone: with 421 it would have refused the only connection of ours.
-    const before = place.open === 1 ? this.#leaving.get(place.key) : undefined
+    const before = place.open === 1 ? this.#leaving.from(place) : undefined
     if (before !== undefined) await before
     const { either, undo } = eitherOf(signal, this.#stopping.signal)
     const opened = await openConversation(target, this.#settings, dialogue, either, () => asking.getsOn?.())
@@ -325,11 +325,7 @@ export class Pool {
     const { conversation } = connection
     if (conversation !== undefined) {
       conversation.surprised = undefined
-      const { key } = connection.place
-      const gone = Promise.all([this.#leaving.get(key), conversation.quit()]).finally(() => {
-        if (this.#leaving.get(key) === gone) this.#leaving.delete(key)
-      })
-      this.#leaving.set(key, gone)
+      this.#leaving.add(connection.place, conversation.quit())
     }
     this.#free(connection, successor)
   }
@@ -381,7 +377,7 @@ export class Pool {
     this.#stopping.abort() // connections that are only being opened carry no mail yet
     this.#closeIdle(Infinity)
     if (this.#busy.size > 0) await this.#untilQuiet()
-    await Promise.all(this.#leaving.values())
+    await this.#leaving.allGone()
   }
 
   /** Waits for the conversations under way; cuts those that take too long, which ends them as `closed`. */
