@@ -1,12 +1,12 @@
 // The certificate of our SMTP servers: the files that are set, or a self-signed one that is made once for a name and kept in the data folder,
 // so that a client that trusts it goes on doing so. X.509 (RFC 5280) in the few bytes of DER (X.690) that such a certificate needs.
 import { createPrivateKey, generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto'
-import { linkSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import type { Settings } from '../config.ts'
-import { makeFolders, writeDurably } from './folders.ts'
+import { makeFolders, nameUnlessTaken, writeDurably } from './folders.ts'
 import { isFullName } from './full-name.ts'
 import type { Log } from './log.ts'
 import { Trouble } from './trouble.ts'
@@ -152,10 +152,8 @@ function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostnam
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
   try {
     writeDurably(draft, key + cert)
-    if (kept === undefined) linkSync(draft, path) // of two that start together, the first wins and both read it
+    if (kept === undefined) nameUnlessTaken(draft, path)
     else renameSync(draft, path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
     rmSync(draft, { force: true })
   }

@@ -1,8 +1,9 @@
-import { statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/world/ending.ts'
-import { makeFolders } from './folders.ts'
+import { makeFolders, nameUnlessTaken } from './folders.ts'
+import { Trouble } from './trouble.ts'
 
 const folder = temporaryFolder()
 
@@ -20,4 +21,19 @@ test('what cannot be made is an error, and no loop without an end', () => {
   expect(() => makeFolders(join(folder, 'file'), 0o700)).toThrow(/EEXIST/)
   expect(() => makeFolders(join(folder, 'file', 'below'), 0o700)).toThrow(/ENOTDIR/)
   expect(() => makeFolders(join(folder, 'dangling'), 0o700)).toThrow(/EEXIST/)
+})
+
+test('of two that give a file its name the first one wins, and a filesystem that cannot do that is named as what it is', () => {
+  for (const draft of ['first', 'second']) {
+    writeFileSync(join(folder, draft), draft)
+    nameUnlessTaken(join(folder, draft), join(folder, 'named'))
+  }
+  expect(readFileSync(join(folder, 'named'), 'utf8')).toBe('first')
+  // Systems answer EPERM where there are no hard links: everywhere for folders.
+  mkdirSync(join(folder, 'draft'))
+  expect(() => nameUnlessTaken(join(folder, 'draft'), join(folder, 'other'))).toThrow(
+    new Trouble(
+      `${folder} is on a filesystem without hard links (EPERM), such as a share of Windows: set POSTHORN_DATA_DIR to a folder on a disk`,
+    ),
+  )
 })

@@ -1,8 +1,9 @@
 // Folders, with those above them where they are missing, and the files in them that their owner must be able to use. Node's own `recursive` never returns
 // where the kernel answers ENOENT although the folder above is there, as it does below /proc; and a process that hangs so hears no signal either.
-import { closeSync, fchownSync, fsyncSync, mkdirSync, openSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, fchownSync, fsyncSync, linkSync, mkdirSync, openSync, statSync, writeFileSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { Trouble } from './trouble.ts'
 
 /** Answers whether the folder was made: false where it was there. Throws the system's error. */
 export function makeFolders(path: string, mode: number): boolean {
@@ -59,5 +60,21 @@ export function writeDurably(path: string, text: string): void {
     fsyncSync(file)
   } finally {
     closeSync(file)
+  }
+}
+
+/** What systems say of a filesystem that has no hard links. */
+const noLinks: readonly unknown[] = ['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS']
+
+/** Gives a file that is whole its name, unless it is taken: of two that start together, the first wins and both read it. */
+export function nameUnlessTaken(draft: string, path: string): void {
+  try {
+    linkSync(draft, path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST') return
+    if (!noLinks.includes(code)) throw error
+    const sentence = `${dirname(path)} is on a filesystem without hard links (${code}), such as a share of Windows: set POSTHORN_DATA_DIR to a folder on a disk`
+    throw new Trouble(sentence, { cause: error })
   }
 }

@@ -1,10 +1,10 @@
 // Where the installation key comes from: the environment, or a file in the data folder that is made once and never replaced by itself. While
 // the key is being rotated there are two: the first seals, both open. The file then has a line for each, the new one first.
 import { randomBytes } from 'node:crypto'
-import { linkSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config.ts'
-import { makeFolders, syncFolder, writeDurably } from './folders.ts'
+import { makeFolders, nameUnlessTaken, syncFolder, writeDurably } from './folders.ts'
 import type { KeyRing } from './secret.ts'
 import { Trouble } from './trouble.ts'
 
@@ -86,17 +86,15 @@ function readIfThere(path: string): string | undefined {
   }
 }
 
-/** Whole and on disk before it has its name; of two that start together, the first link wins and both read it. */
+/** Whole and on disk before it has its name. */
 function makeKeyFile(folder: string, path: string): void {
   // The same rights as store/embedded-place.ts gives: as root, PostgreSQL's user passes through the folder.
   makeFolders(folder, isRoot() ? 0o711 : 0o700)
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
   try {
     writeDurably(draft, `${makeKey()}\n`)
-    linkSync(draft, path)
+    nameUnlessTaken(draft, path)
     syncFolder(folder)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
     rmSync(draft, { force: true })
   }
