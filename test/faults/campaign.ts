@@ -41,10 +41,9 @@ const stories: readonly ((scene: Scene) => Promise<Beside>)[] = [
   accessRevoked,
   webhookSecretRotated,
   dkimKeyReplaced,
-  oldMailForgotten,
 ]
-/** It restarts all nodes, which takes its time. */
-const longStories = [installationKeyRotated]
+/** They restart nodes and make tables, which takes its time. */
+const longStories = [installationKeyRotated, oldMailForgotten]
 const longFromKills = 6
 
 export async function runCampaign({ kills, messages, seed, say }: CampaignOptions): Promise<CampaignResult> {

@@ -22,7 +22,7 @@ export async function accessRevoked({ fronts, chance, messages, at, open }: Scen
   const office = (path: string, body?: object) =>
     askUntilAnswered(fronts, { key: shop.key, path, ...(body === undefined ? { method: 'DELETE' } : { body }) })
   const expectStatus = (what: string, { status, body }: Asked, wanted: number) => {
-    if (status !== wanted) broken.push(`access: ${what} is ${status} ${JSON.stringify(body)}, not ${wanted}`)
+    if (status !== wanted) broken.push(`access: ${what} is ${status} ${body.code ?? body.id}, not ${wanted}`)
   }
 
   const overRest = async (recipient: string): Promise<void> => {

@@ -13,7 +13,7 @@ export async function dkimKeyReplaced({ fronts, shop, zone, at }: Scene): Promis
       path,
       ...(method === 'POST' && { body: {} }),
     })
-    if (status >= 300) broken.push(`dkim: ${path} is ${status} ${JSON.stringify(body)}`)
+    if (status >= 300) broken.push(`dkim: ${path} is ${status} ${body.code}`)
     return body
   }
   const publish = (all: readonly DnsRecord[] = []): void => {

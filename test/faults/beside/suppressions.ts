@@ -38,8 +38,8 @@ export async function suppressionsMeanwhile({ fronts, chance, messages, at, open
     if (answer.status === 202) accepted.push(answer.body.id ?? '')
     return answer
   }
-  const expectStatus = (what: string, { status, body }: { status: number; body: object }, wanted: number) => {
-    if (status !== wanted) broken.push(`suppression: ${what} is ${status} ${JSON.stringify(body)}, not ${wanted}`)
+  const expectStatus = (what: string, { status, body }: Asked, wanted: number) => {
+    if (status !== wanted) broken.push(`suppression: ${what} is ${status} ${body.code ?? body.id}, not ${wanted}`)
   }
 
   const suppressed = async ({ recipient, begins, ends }: (typeof plans)[number]): Promise<void> => {

@@ -17,7 +17,7 @@ export function webhookSecretRotated({ fronts, shop, hook, at }: Scene): Promise
     await at(0.25)
     for (;;) {
       const { status, body, times } = await ask('rotate')
-      if (status !== 200) return void broken.push(`webhook secret: rotating is ${status} ${JSON.stringify(body)}`)
+      if (status !== 200) return void broken.push(`webhook secret: rotating is ${status} ${body.code}`)
       fresh = body.secret
       hook.secrets.push(fresh ?? '')
       if (times === 1) break
@@ -29,7 +29,7 @@ export function webhookSecretRotated({ fronts, shop, hook, at }: Scene): Promise
     promotingAt = performance.now()
     const { status, body, times } = await ask('promote')
     if (status !== 200 && !(status === 409 && times > 1))
-      broken.push(`webhook secret: promoting is ${status} ${JSON.stringify(body)}`)
+      broken.push(`webhook secret: promoting is ${status} ${body.code}`)
     promotedAt = performance.now()
   }
   const wrong = ({ at: came, proved: { current, next, previous } }: WebhookReceiver['received'][number]): string => {
