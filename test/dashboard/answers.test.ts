@@ -313,7 +313,9 @@ describe('did they get the mail?', () => {
     await page.getByRole('cell', { name: 'never@example.net', exact: true }).waitFor()
     expect(await page.getByLabel('Search').inputValue()).toBe('never@example.net')
 
+    const asked = page.waitForResponse(/\/suppressions\?prefix=somebody/)
     await go('/messages?recipient=somebody%40example.net')
+    await (await asked).finished()
     await page.getByText('What was refused never became a message').waitFor()
     await loaded(page)
     expect(await notice.count()).toBe(0)

@@ -51,12 +51,15 @@ test('two people who share a browser: what one reads never stands under the name
   const first = await visit.signedIn(login)
   await first.goto(`${visit.origin}/account`)
   await heading(first, 'Account')
+  await first.getByLabel('Name').fill('Ann, not saved')
   const second = await first.context().newPage()
   await signIn(second, visit.origin, bob)
   await heading(second, 'Overview')
   await first.evaluate("document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))")
   await first.getByRole('button', { name: 'bob@people.example' }).waitFor()
   await expect.poll(() => first.getByText('ann@people.example').count(), { timeout: 15_000 }).toBe(0)
+  // Nor what one has typed.
+  await expect.poll(() => first.getByLabel('Name').inputValue(), { timeout: 15_000 }).toBe('')
 })
 
 test('times are told in the language of the sentences around them, whatever the browser speaks', slow, async () => {

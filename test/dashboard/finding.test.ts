@@ -168,11 +168,18 @@ test('a failed message whose recipient is suppressed says why it cannot be sent 
 test('what a report says of a failed message is told, and it is not offered again', async () => {
   const id = await shop.accepted({ recipient: 'policy@simulator.posthorn.test' })
   await shop.settled(id)
-  await visit.posthorn.query('update messages set delivery_rank = 2 where id = $1', [id])
-  await go(`/messages/${id}`)
   const banner = page.getByRole('region', { name: 'Failed' })
-  await banner.getByText('It was refused, and yet it came').waitFor()
-  expect(await banner.getByRole('button').count()).toBe(0)
+  // Who complains has it.
+  for (const [rank, state] of [
+    [2, 'Delivered'],
+    [5, 'Complaint'],
+  ] as const) {
+    await visit.posthorn.query('update messages set delivery_rank = $2 where id = $1', [id, rank])
+    await go(`/messages/${id}`)
+    await page.getByText(state, { exact: true }).first().waitFor()
+    await banner.getByText('It was refused, and yet it came').waitFor()
+    expect(await banner.getByRole('button').count()).toBe(0)
+  }
 })
 
 test('late proof that an unknown message had been sent is told on both pages where it was sent again', async () => {

@@ -124,8 +124,13 @@ test('an endpoint that was disabled says that what happens meanwhile is not post
   await endpoint.getByText(/still signs along until \d+ \w+ \d{4}/).waitFor()
   await endpoint.getByRole('button', { name: 'Disable' }).click()
   await endpoint.getByText('not posted by itself later').waitFor()
+  // Nothing is offered that would be refused, and what somebody did by hand is no trouble.
+  expect(await endpoint.getByRole('button', { name: 'Send a test event' }).isDisabled()).toBe(true)
+  expect(await person.getByRole('button', { name: 'Post again…' }).count()).toBe(0)
+  expect(await region('Webhook disabled', person).count()).toBe(0)
   await endpoint.getByRole('button', { name: 'Enable' }).click()
   await endpoint.getByRole('status').getByText('posts those that happened meanwhile').waitFor()
+  await person.getByRole('button', { name: 'Post again…' }).waitFor()
   // A form speaks in its own words, not in those of the API.
   await person.getByRole('button', { name: 'Change', exact: true }).click()
   const dialog = person.getByRole('dialog')
