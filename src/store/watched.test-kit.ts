@@ -3,9 +3,9 @@ import type { Db } from './database.ts'
 
 interface Watch {
   /** What it throws takes the statement's place. */
-  asked?(name: string, values: readonly unknown[]): unknown
+  readonly asked?: (name: string, values: readonly unknown[]) => unknown
   /** Whoever asked hears of the answer after this, or what it throws in its place. */
-  answered?(name: string, rows: readonly object[]): unknown
+  readonly answered?: (name: string, rows: readonly object[]) => unknown
 }
 
 /** Not what is asked within a transaction. */
