@@ -136,7 +136,9 @@ test('who tries passwords from one address by the dozen keeps nobody else from s
   const { people } = office.office
   const guess = (n: number) =>
     people.signIn({ email: `guess${n}@people.example`, password: 'wrong wrong' }, { address: '192.0.2.66', agent: '' })
-  const guessed = Array.from({ length: 200 }, (_, n) => guess(n).catch(({ refusal }: Partial<Mistake>) => refusal?.code))
+  const guessed = Array.from({ length: 200 }, (_, n) =>
+    guess(n).catch(({ refusal }: Partial<Mistake>) => refusal?.code),
+  )
   const signedIn = await people.signIn({ email, password }, { address: '192.0.2.7', agent: '' })
   expect(signedIn.token).toHaveLength(43)
   expect(new Set(await Promise.all(guessed))).toEqual(new Set(['service_unavailable', 'wrong_credentials']))
