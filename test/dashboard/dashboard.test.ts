@@ -362,12 +362,23 @@ describe('people', () => {
   })
 
   test('see what their role lets them do, and the service refuses the rest', async () => {
-    const changing = /^(?:Create|Add|Invite|Remove|Revoke|Set|Change|Import|Undo|Disable|Enable|Send a test|Prepare)/
-    for (const path of ['/settings', '/webhook', '/suppressions', '/domains', '/mailboxes', '/members']) {
+    const changing =
+      /^(?:Create|Add|Invite|Remove|Revoke|Set|Change|Check|Import|Undo|Disable|Enable|New|Post|Send a test|Prepare)/
+    const ofShop = 'select id from domains where workspace_id = $1 limit 1'
+    const [domain] = await posthorn.query<{ id: string }>(ofShop, [shop.id])
+    const ofDomain = `/domains/${domain?.id}`
+    for (const path of ['/settings', '/webhook', '/suppressions', '/domains', ofDomain, '/mailboxes', '/members']) {
       await go(path, viewer)
       await visit.loaded(viewer)
       expect(await viewer.getByRole('main').getByRole('button', { name: changing }).all(), path).toHaveLength(0)
     }
+    await go('/webhook', viewer)
+    await viewer
+      .getByRole('button', { name: /^message\./ })
+      .first()
+      .click()
+    await dialog(viewer).getByText('What is posted').waitFor()
+    expect(await dialog(viewer).getByRole('button', { name: 'Post the event again' }).count()).toBe(0)
     expect(await viewer.getByText('Operator', { exact: true }).count()).toBe(0)
     const asked = (path: string, body: object, csrf = { 'x-posthorn-csrf': '1' }) =>
       viewer.evaluate<number>(
