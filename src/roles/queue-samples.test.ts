@@ -11,9 +11,9 @@ const world = await storeWorld()
 test('what waits, how late it is, and how domains and endpoints stand, each under its own name', async () => {
   const sender = await world.sender()
   const [held] = await world.claimed(sender, [{ destination: 'held.example' }])
-  const { admit } = makeAdmitter(world.db)
-  await admit(world.submission(sender))
-  await admit(world.submission(sender))
+  const admitter = makeAdmitter(world.db)
+  await admitter.admit(world.submission(sender))
+  await admitter.admit(world.submission(sender))
   const due = 'update outbound set status = $2, due_at = app_now() + $3::interval where message_id = $1'
   await world.db.run(due, [await world.value('select max(message_id::text) from outbound'), 'retrying', '1 hour'])
   await world.db.run(due, [held?.id, 'sending', '-1 day'])
