@@ -58,6 +58,12 @@ interface Flight extends ClaimedWebhook {
   leaseEndsAt: number
 }
 
+/** An event that was not asked, and when its row was free again, on the same clock. */
+interface GivenBack {
+  readonly sequence: number
+  readonly at: number
+}
+
 const idleMs = 1_000
 /** How often the database may refuse to write one result before its claim is left to the reaper. */
 const refusalsMax = 5
@@ -67,11 +73,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const endpoints = makeKnownEndpoints(tools.db, tools.vault)
   const shares = makeShares()
   const flights = new Set<Flight>()
-  /**
-   * What the last one under way of each message leaves to the next, which waits for it: the sequence of the first of those before it that were not asked, by
-   * themselves or because of an earlier one; Infinity: all were.
-   */
-  const tails = new Map<string, Promise<number>>()
+  /** What the last one under way of each message leaves to the next, which waits for it: those before it that were not asked. */
+  const tails = new Map<string, Promise<readonly GivenBack[]>>()
   /** When a lack of our own last kept a request from being made. */
   let lackedAt = -Infinity
   /** And no request was made since: one event at a time finds out. */
@@ -128,17 +131,23 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     flights.add(flight)
     shares.begin(claimed.workspaceId)
     // Behind an earlier event that was not asked it would come out of turn, also where others were asked in between: those may have been claimed again before the
-    // earlier one was given back.
+    // earlier one was given back. A claim that began behind that has seen it.
+    const isBehind = ({ sequence, at }: GivenBack) => sequence < claimed.sequence && at >= claimedAt
     const posted =
       before === undefined
         ? post(flight)
-        : before.then((unasked) => (unasked >= claimed.sequence ? post(flight) : unaskedOf(flight)))
+        : before.then((given) => (given.some(isBehind) ? unaskedOf(flight) : post(flight)))
     const recorded = posted.then(recordSurely)
     const tail = posted.then(async ({ asked }) => {
-      // For as long as its row is not given back a claim may bring the next event without it, and one that is under way by then has not seen it.
-      if (!asked) await recorded.then(() => claims.launched())
+      const given = ((await before) ?? []).filter(({ sequence }) => sequence !== claimed.sequence)
+      if (!asked) {
+        await recorded
+        given.push({ sequence: claimed.sequence, at: performance.now() })
+        // A claim that is under way has not seen that.
+        await claims.launched()
+      }
       if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
-      return Math.min((await before) ?? Infinity, asked ? Infinity : claimed.sequence)
+      return given
     })
     tails.set(claimed.messageId, tail)
     void recorded.finally(() => {
