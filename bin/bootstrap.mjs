@@ -147,6 +147,13 @@ async function install(level) {
 
 /** The Node that will run Posthorn: from npm where there is a package for this platform, else the machine's. */
 function checkNode() {
+  // npm 8 takes the link away again, with that of the package for another processor, which it does not keep.
+  const folder = `node-${process.platform}-${process.arch}`
+  if (!fs.existsSync(projectNode) && fs.existsSync(join(modules, folder, 'bin', 'node'))) {
+    fs.mkdirSync(dirname(projectNode), { recursive: true })
+    fs.rmSync(projectNode, { force: true })
+    fs.symlinkSync(join('..', folder, 'bin', 'node'), projectNode)
+  }
   const brought = fs.existsSync(projectNode)
   if (brought && spawnSync(projectNode, ['--version'], { stdio: 'ignore' }).status === 0) return
   // As bin/node asks: 24 has it from 24.16 on, and 26 from 26.1 on.

@@ -77,6 +77,16 @@ test('what npm ci --omit=dev has filled is not filled again, with the tools of t
   expect(readFileSync(join(checkout, 'node_modules/.posthorn-lock-hash'), 'utf8')).toMatch(/ prod\n$/)
 })
 
+test('the Node that npm brought is found where npm 8 has taken its link away', () => {
+  const checkout = filledCheckout('npm-8')
+  const brought = join(checkout, 'node_modules', `node-${process.platform}-${process.arch}`, 'bin')
+  mkdirSync(brought, { recursive: true })
+  symlinkSync(process.execPath, join(brought, 'node'))
+  spawnSync(process.execPath, [join(checkout, 'bin/bootstrap.mjs')], { env: { PATH: '/nowhere' } })
+  const asked = spawnSync(join(checkout, 'node_modules/.bin/node'), ['--version'], { encoding: 'utf8' })
+  expect(asked.stdout).toBe(`${process.version}\n`)
+})
+
 test('an installation that a power cut has ended holds up no start, whoever has the number of its process now', () => {
   const checkout = filledCheckout('cut-off')
   const bootstrap = (life: string) => {
