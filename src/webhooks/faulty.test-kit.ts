@@ -672,7 +672,8 @@ class Run {
     )
     for (const { message_id: message, sequence, round } of rows) {
       const event = this.#events.get(eventId(message as MessageId, sequence))
-      if (event === undefined || round - 1 <= event.replays) continue
+      // What came while its endpoint did not want it has no round before.
+      if (event === undefined || (round - 1 <= event.replays && event.claims.length > 0)) continue
       event.replays = round - 1
       event.putAt = this.#step
     }
