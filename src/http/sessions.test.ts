@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { silentLog } from '../base/log.ts'
 import { pruneGuesses } from '../store/sign-in-guesses.ts'
+import type { Mistake } from '../workspace/mistake.ts'
 import { makePeople } from '../workspace/workspace.ts'
 import { officeWorld, tokenOf } from './office.test-kit.ts'
 
@@ -146,7 +147,7 @@ describe('whoever knows the password, and begins before it is changed', () => {
     await home.ask('POST', '/session', signIn(person.email, person.password))
     const change = () => home.ask('POST', '/account/password', { body: { password: person.password, newPassword } })
     const stranger = slowly(change).signIn(person, { address: '192.0.2.66', agent: 'x' })
-    await expect(stranger).rejects.toMatchObject({ code: 'wrong_credentials' })
+    await expect(stranger).rejects.toMatchObject({ refusal: { code: 'wrong_credentials' } })
     expect(await sessionsOf(person.id)).toBe(1)
     expect((await home.ask('GET', '/session')).statusCode).toBe(200)
   })
@@ -166,7 +167,7 @@ describe('whoever knows the password, and begins before it is changed', () => {
     }
     const holder = { sessionId: items[0]?.id as string, userId: person.id, email: person.email, operator: false }
     const taking = slowly(reset).changePassword(holder, person.password, 'five loud magpies')
-    await expect(taking).rejects.toMatchObject({ code: 'wrong_credentials' })
+    await expect(taking).rejects.toMatchObject({ refusal: { code: 'wrong_credentials' } })
     expect(await sessionsOf(person.id)).toBe(0)
     expect((await office.browser().ask('POST', '/session', signIn(person.email, newPassword))).statusCode).toBe(200)
   })
@@ -254,7 +255,7 @@ describe('guessing passwords', () => {
       Array.from({ length: attempts }, (_, n) =>
         quick
           .signIn({ email: person.email, password: `guess ${n}` }, { address: `10.0.0.${n}`, agent: '' })
-          .catch((error: { code?: string }) => error.code),
+          .catch(({ refusal }: Partial<Mistake>) => refusal?.code),
       ),
     )
     expect(answers).toContain('wrong_credentials')
@@ -295,7 +296,7 @@ test('a device is known to its own person alone, and no more when the password i
 describe('guesses at several nodes', () => {
   const origin = { address: '192.0.2.1', agent: '' }
   const guess = (people: ReturnType<typeof node>, email: string) =>
-    people.signIn({ email, password: 'a wrong one' }, origin).catch((error: { code?: string }) => error.code)
+    people.signIn({ email, password: 'a wrong one' }, origin).catch(({ refusal }: Partial<Mistake>) => refusal?.code)
 
   test('count together, also for one that starts later, and are forgotten with time', async () => {
     const { email } = await office.login()

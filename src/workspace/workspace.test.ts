@@ -183,8 +183,7 @@ describe('domains and mailboxes', () => {
     async (name) => {
       for (const verified of [true, false])
         await expect(addDomain(tools, other.id, name, verified)).rejects.toMatchObject({
-          message: expect.stringContaining('is reserved') as string,
-          field: 'name',
+          refusal: { words: expect.stringContaining('is reserved') as string, field: 'name' },
         })
     },
   )
