@@ -2360,6 +2360,38 @@ begin
    where q.workspace_id = space and q.lease_until is null and q.due_at >= since and q.due_at <= app_now()
    order by q.due_at, q.message_id, q.sequence limit most for update skip locked;
 end $function$;
+CREATE OR REPLACE FUNCTION public.lock_due_webhooks_2(space uuid, since timestamp with time zone, most integer, thorough boolean)
+ RETURNS TABLE(workspace_id uuid, message_id uuid, sequence integer, due_at timestamp with time zone, round integer, attempts integer, "row" tid)
+ LANGUAGE plpgsql
+ ROWS 10
+AS $function$
+#variable_conflict use_column
+declare
+  firsts tid[];
+  earlier tid[];
+begin
+  if not thorough then
+    return query
+    select q.workspace_id, q.message_id, q.sequence, q.due_at, q.round, q.attempts, q.ctid from webhook_queue q
+     where q.workspace_id = space and q.lease_until is null and q.due_at >= since and q.due_at <= app_now()
+     order by q.due_at, q.message_id, q.sequence limit most for update skip locked;
+    return;
+  end if;
+  firsts := array(
+    select q.ctid from webhook_queue q
+     where q.workspace_id = space and q.lease_until is null and q.due_at >= since and q.due_at <= app_now()
+     order by q.due_at, q.message_id, q.sequence limit most for update skip locked);
+  earlier := array(
+    select x.row
+      from (select q.message_id, max(q.sequence) last from webhook_queue q where q.ctid = any (firsts) group by q.message_id) m
+      cross join lateral (
+        select q.ctid row from webhook_queue q
+         where q.workspace_id = space and q.message_id = m.message_id and q.sequence < m.last
+           and q.lease_until is null and q.attempts = 0 and q.due_at <= app_now()
+         order by q.sequence for update skip locked) x);
+  return query
+  select q.workspace_id, q.message_id, q.sequence, q.due_at, q.round, q.attempts, q.ctid from webhook_queue q where q.ctid = any (firsts || earlier);
+end $function$;
 CREATE OR REPLACE FUNCTION public.make_partition_1(parent text, low timestamp with time zone, high timestamp with time zone)
  RETURNS boolean
  LANGUAGE plpgsql

@@ -5,7 +5,7 @@ import { surelyAborted, type Db } from './database.ts'
 import { claimWebhooks, giveBackClaims, type WebhookClaimAnswer, type WebhookClaimRequest } from './webhooks.ts'
 
 export interface WebhookClaims {
-  claim(request: Omit<WebhookClaimRequest, 'name' | 'from' | 'leaseMs'>): Promise<WebhookClaimAnswer>
+  claim(request: Omit<WebhookClaimRequest, 'name' | 'from' | 'leaseMs' | 'thorough'>): Promise<WebhookClaimAnswer>
   /** Gives back what claims took whose answers were lost; true where there was something. To be asked now and then: a commit may come late. */
   giveBackLost(): Promise<boolean>
 }
@@ -17,6 +17,7 @@ export function makeWebhookClaims(db: Db, leaseMs: number): WebhookClaims {
   let from: string | undefined
   /** And until when a lease may last that it took. */
   const lost = new Map<string, number>()
+  let wasHeldUp = false
 
   const nextName = (): string => {
     const digits = (++count).toString(16).padStart(16, '0')
@@ -27,7 +28,9 @@ export function makeWebhookClaims(db: Db, leaseMs: number): WebhookClaims {
       const name = nextName()
       from ??= name
       try {
-        return await claimWebhooks(db, { ...request, name, from, leaseMs })
+        const answer = await claimWebhooks(db, { ...request, name, from, leaseMs, thorough: wasHeldUp })
+        wasHeldUp = answer.isHeldUp
+        return answer
       } catch (error) {
         if (!surelyAborted(error)) {
           lost.set(name, performance.now() + leaseMs)

@@ -143,6 +143,24 @@ describe('a claim', () => {
     expect(named(await claim(there))).toEqual(['3.1'])
   })
 
+  test.each([
+    ['where one is claimed at a time', { most: 1 }, [['1.1'], ['2.1'], ['3.1']]],
+    ['where the share of the endpoint does not reach to it', { share: 1 }, [[], ['1.1'], ['2.1'], ['3.1']]],
+  ])('an event whose earlier one is due later has its turn behind that, %s', async (_where, changes, turns) => {
+    const shop = await customer()
+    const [id = ''] = await admit(shop)
+    for (const sequence of [2, 3]) await put(shop, id, sequence)
+    // Posted again by hand, or from before the clock was set back.
+    await world.db.run(
+      `update webhook_queue set due_at = app_now() - (case sequence when 1 then 1 else 60 end) * interval '1 second' where workspace_id = $1`,
+      [shop.workspaceId],
+    )
+    const one = node()
+    const claims: string[][] = []
+    for (let n = 0; n < turns.length; n++) claims.push(named(await claim(one, changes)))
+    expect(claims).toEqual(turns)
+  })
+
   test('an event behind one that another claim is just taking is left', async () => {
     const shop = await customer()
     const [id = ''] = await admit(shop)
@@ -163,10 +181,11 @@ describe('a claim', () => {
     // A claim looks at the queue, and then it locks: between the two it is held up here.
     const session = await world.session()
     await session.query('select pg_advisory_lock(8)')
-    await world.db.run('alter function lock_due_webhooks_1 rename to lock_due_webhooks')
-    await world.db.run(`create function lock_due_webhooks_1(space uuid, since timestamptz, most integer)
+    await world.db.run('alter function lock_due_webhooks_2 rename to lock_due_webhooks')
+    await world.db
+      .run(`create function lock_due_webhooks_2(space uuid, since timestamptz, most integer, thorough boolean)
       returns table (workspace_id uuid, message_id uuid, sequence integer, due_at timestamptz, round integer, attempts integer, "row" tid) language plpgsql as
-      'begin perform pg_advisory_xact_lock_shared(8); return query select * from lock_due_webhooks(space, since, most); end'`)
+      'begin perform pg_advisory_xact_lock_shared(8); return query select * from lock_due_webhooks(space, since, most, thorough); end'`)
     await put(shop, id, 2)
     const late = claim()
     await world.untilSomebodyWaits()
@@ -174,8 +193,8 @@ describe('a claim', () => {
     for (const change of [1, -1]) await world.db.run(first, [shop.workspaceId, change])
     await session.query('select pg_advisory_unlock(8)')
     expect(named(await late)).toEqual([])
-    await world.db.run('drop function lock_due_webhooks_1')
-    await world.db.run('alter function lock_due_webhooks rename to lock_due_webhooks_1')
+    await world.db.run('drop function lock_due_webhooks_2')
+    await world.db.run('alter function lock_due_webhooks rename to lock_due_webhooks_2')
     expect(named(await claim())).toEqual(['1.1', '2.1'])
   })
 

@@ -30,21 +30,22 @@ export interface ClaimedWebhook extends WebhookClaim {
  * Walks up to `lanes` endpoints (one for each workspace) from the cursor on, takes up to each one's share of what is due, and claims the first
  * `most` of that, one of every endpoint before the second of any. An event is left where an earlier one of its message has not had its first
  * try, unless this claim takes both, or is under way at another node; what a claim from $8 to this one has under way is no hindrance: the sender keeps the order.
+ * One before which another stands that is due later has its turn behind that; where $9 says so, the other is looked for beyond the share.
  * What an endpoint that is no longer active left in the queue is dropped: the events stay.
  * Rows are locked by a function, because of what PostgreSQL does with rows that change meanwhile (docs/decisions/0064).
  * What the function has found that this statement does not see is left for the next one: it could not be taken here, and must not count as if it were, or a
  * later event of its message would go before it.
- * Rows due before $9 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
+ * Rows due before $10 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
  * open snapshot there are very many ended ones before them.
  */
 const claim = sql(
   'webhook-claim',
   `with recursive lane (workspace_id, due_at, n) as (
-    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid and q.due_at >= $9
+    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid and q.due_at >= $10
       order by q.workspace_id, q.due_at limit 1)
     union all
     select next.workspace_id, next.due_at, lane.n + 1 from lane cross join lateral (
-      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id and q.due_at >= $9
+      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id and q.due_at >= $10
        order by q.workspace_id, q.due_at limit 1) next
      where lane.n < $2),
   walked as materialized (select * from lane),
@@ -53,14 +54,18 @@ const claim = sql(
       from walked w
       left join lateral (
         select x.version from webhook_endpoints x where x.workspace_id = w.workspace_id and x.state = 'active' limit 1) e on true),
+  locked as materialized (
+    select next.*, s.version, s.room,
+           greatest(next.due_at, max(next.due_at) filter (where next.attempts = 0) over earlier) turn_at
+      from shared s cross join lateral lock_due_webhooks_2(s.workspace_id, s.due_at, s.room, $9) next
+           cross join lateral (select from webhook_queue q where q.ctid = next.row limit 1) unchanged
+    window earlier as (partition by next.workspace_id, next.message_id order by next.sequence rows between unbounded preceding and 1 preceding)),
   due as materialized (
-    select next.*, s.version, row_number() over (partition by next.workspace_id order by next.due_at, next.message_id, next.sequence) turn
-      from shared s cross join lateral lock_due_webhooks_1(s.workspace_id, s.due_at, s.room) next
-           cross join lateral (select from webhook_queue q where q.ctid = next.row limit 1) unchanged),
+    select l.*, row_number() over (partition by l.workspace_id order by l.turn_at, l.message_id, l.sequence) turn from locked l),
   chosen as materialized (
     select c.*, sum(case when c.attempts = 0 then 1 else 0 end)
              over (partition by c.workspace_id, c.message_id order by c.sequence) - case when c.attempts = 0 then 1 else 0 end firsts
-      from (select * from due order by turn, due_at limit $5) c),
+      from (select * from due where turn <= room order by turn, turn_at limit $5) c),
   free as materialized (
     select c.* from chosen c cross join lateral (
       select count(*) filter (where q.lease_until is null and q.attempts = 0) firsts,
@@ -75,7 +80,7 @@ const claim = sql(
       from free f where q.ctid = f.row and f.version is not null
     returning q.workspace_id, q.message_id, q.sequence, q.round, q.attempts, f.version)
   select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version,
-         null::integer lanes, null::integer dropped, null::timestamptz oldest, null::timestamptz now, ${eventColumns}
+         null::integer lanes, null::integer dropped, null::boolean stuck, null::timestamptz oldest, null::timestamptz now, ${eventColumns}
     from taken t
     left join lateral (
       select * from events x where x.workspace_id = t.workspace_id and x.message_id = t.message_id and x.sequence = t.sequence limit 1) e on true
@@ -83,6 +88,7 @@ const claim = sql(
   union all
   (select (select w.workspace_id from walked w order by w.n desc limit 1), null, null, null, null, null,
           (select count(*) from walked)::integer, (select count(*) from free f where f.version is null)::integer,
+          (select count(*) from chosen) > (select count(*) from free),
           (select min(w.due_at) from walked w), app_now(),
           null, null, null, null, null, null, null, null, null, null, null, null, null)
   order by 2, 3`,
@@ -100,6 +106,8 @@ export interface WebhookClaimRequest {
   readonly leaseMs: number
   /** Of this claim, and of no other. */
   readonly name: string
+  /** Looks also for what stands before what is due and is due later itself, as it should be behind an answer that says `isHeldUp`. */
+  readonly thorough: boolean
   /** The first claim from which on its sender knows what they took: their names come one after the other. */
   readonly from: string
 }
@@ -107,6 +115,8 @@ export interface WebhookClaimRequest {
 export interface WebhookClaimAnswer {
   /** Events of one message in the order of their sequence. */
   readonly claimed: readonly ClaimedWebhook[]
+  /** Something was due, and an earlier event of its message stood before it. */
+  readonly isHeldUp: boolean
   /** How many events of endpoints that are no longer active left the queue. */
   readonly dropped: number
   /** Where the next claim goes on: at the first endpoint when this walk reached the last. */
@@ -127,6 +137,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
     version: number
     lanes: number | null
     dropped: number | null
+    stuck: boolean | null
     oldest: Date | null
     now: Date
   }
@@ -139,6 +150,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
     request.leaseMs,
     request.name,
     request.from,
+    request.thorough,
     request.since ?? '-infinity',
   ])
   const end = rows.find((row) => row.lanes !== null)
@@ -156,6 +168,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
         version: row.version,
         event: row.type === null ? null : row,
       })),
+    isHeldUp: end.stuck === true,
     dropped: end.dropped ?? 0,
     cursor: (end.lanes ?? 0) < limits.webhookLanesPerClaimMax ? leastId : end.workspace_id,
     oldest: end.oldest,

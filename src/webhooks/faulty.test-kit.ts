@@ -32,9 +32,14 @@ interface Question {
   fail(error: Error): void
 }
 
+interface Moment {
+  readonly step: number
+  readonly at: number
+}
+
 /** A statement that was executed and waits for its commit. */
 interface Open {
-  readonly step: number
+  readonly executed: Moment
   readonly question: Question
   readonly rows: readonly object[]
   end(how: 'commit' | 'rollback'): Promise<boolean>
@@ -43,9 +48,11 @@ interface Open {
 interface Claimed {
   readonly name: string
   readonly node: Node
-  /** In which it was executed. */
+  /** When it was executed. */
   readonly step: number
   readonly at: number
+  /** The step from which on others see it. */
+  readonly seenFrom: number
   readonly clockSteps: number
   readonly round: number
   readonly attempts: number
@@ -187,6 +194,9 @@ class Run {
     return { breaches: this.#breaches, story: this.#story, counts: this.#counts }
   }
 
+  get #moment(): Moment {
+    return { step: this.#step, at: performance.now() }
+  }
   #say(what: string): void {
     this.#story.push(`${this.#step} ${Math.round(performance.now())} ${what}`)
     const [name = ''] = what.split(':')
@@ -334,7 +344,7 @@ class Run {
         if (before === undefined || before.putAt > claim.step) continue
         const last = before.claims.findLast(({ round, attempts }) => round === row.round && attempts === row.attempts)
         // What waited for its next try when this one was claimed is no hindrance.
-        const wasClaimed = last === undefined || row.attempts === 1 || last.step <= claim.step
+        const wasClaimed = last === undefined || row.attempts === 1 || last.seenFrom <= claim.step
         if (row.leased && wasClaimed && last?.answered !== true)
           this.#breach(`${what} is posted before ${row.sequence}, which is claimed and was not answered`)
         if (!row.leased && row.attempts === 0)
@@ -398,7 +408,7 @@ class Run {
         this.#opens.splice(this.#opens.indexOf(one), 1)
         this.#say(`${how}${isHeard ? '' : ' unheard'}: ${one.question.node.name} ${one.question.statement.name}`)
         const isCommitted = await one.end(how)
-        if (isCommitted) await this.#committed(one.question, one.rows, isHeard, one.step)
+        if (isCommitted) await this.#committed(one.question, one.rows, isHeard, one.executed)
         if (isCommitted && isHeard) one.question.answer(one.rows)
         else one.question.fail(lost())
       }
@@ -444,7 +454,7 @@ class Run {
         else ending.reject(lost())
         return over
       }
-      this.#opens.push({ step: this.#step, question, rows, end })
+      this.#opens.push({ executed: this.#moment, question, rows, end })
     } catch (error) {
       question.fail(error as Error)
     }
@@ -454,7 +464,7 @@ class Run {
     { node, statement, values }: Question,
     rows: readonly object[],
     isHeard: boolean,
-    step = this.#step,
+    { step, at } = this.#moment,
   ): Promise<void> {
     if (statement.name === 'webhook-end') {
       const results = JSON.parse(String(values[0])) as Result[]
@@ -476,7 +486,8 @@ class Run {
         name: values[6] as string,
         node,
         step,
-        at: performance.now(),
+        at,
+        seenFrom: this.#step,
         clockSteps: this.#clockSteps,
         round,
         attempts,
@@ -502,7 +513,7 @@ class Run {
 
   async #lookAtSchedule(event: EventOf, { round, attempts }: ClaimRow): Promise<void> {
     if (attempts > 8) this.#breach(`${nameOf(event)} has the try ${attempts}`)
-    if (attempts < 2 || this.#clockSteps > 0) return
+    if (attempts < 2 || this.#clockSteps > 0 || event.shop.removedAt < Infinity) return
     const [before] = await this.#db.run<{ since: number }>(
       `select (extract(epoch from app_now() - ended_at) * 1000)::float8 since from webhook_attempts
         where workspace_id = $1 and message_id = $2 and sequence = $3 and round = $4 and attempt = $5`,
@@ -690,7 +701,7 @@ class Run {
     for (const one of this.#opens.filter((each) => each.question.node === node)) {
       this.#opens.splice(this.#opens.indexOf(one), 1)
       if (await one.end(this.#chance.happens(0.5) ? 'commit' : 'rollback'))
-        await this.#committed(one.question, one.rows, false, one.step)
+        await this.#committed(one.question, one.rows, false, one.executed)
     }
   }
 
@@ -733,6 +744,8 @@ class Run {
     this.#isCalm = true
     this.#say('calm:')
     await this.#free?.()
+    // Who waits for a lock of these waits by a timer, and time stands still until then.
+    while (this.#opens.length > 0) await this.#next()
     for (const shop of this.#shops)
       if (shop.removedAt === Infinity) await this.#desk.enable(shop.workspaceId, 'operator:test')
     while (this.#living.filter(({ isStopping }) => !isStopping).length === 0) await this.#newNode()

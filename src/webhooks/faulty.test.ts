@@ -8,9 +8,10 @@ afterAll(() => world.close())
 
 const { WEBHOOK_SEED: first, WEBHOOK_RUNS: many = '1' } = process.env
 
-// With claims that forget what a lost answer has brought, 12 and 13 are found wanting; where what was given back once holds up later claims for ever, 201.
+// With claims that forget what a lost answer has brought, 12 and 13 are found wanting; where what was given back once holds up later claims for ever, 201;
+// where an event that is due later than those behind it holds them up for ever, 130.
 const seeds =
-  first === undefined ? [10, 12, 13, 201] : Array.from({ length: Number(many) }, (_, at) => Number(first) + at)
+  first === undefined ? [10, 12, 13, 130, 201] : Array.from({ length: Number(many) }, (_, at) => Number(first) + at)
 
 test.each(seeds)('seed %i', async (seed) => {
   const { breaches, story, counts } = await world.run(seed)
