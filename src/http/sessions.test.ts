@@ -400,13 +400,19 @@ test('a code is right by the database’s clock, at every node, and a minute bes
   expect([await enter(2), await enter(0)]).toEqual([401, 200])
 })
 
-test('whoever has the password gets few guesses at the code, for hours, and where one signed in before is not shut out', async () => {
+/** Somebody who is signed in, with a second factor that is switched on. */
+async function withSecondFactor() {
   const browser = await office.signedIn('owner', shop.workspaceId)
-  const { email, password } = browser.login
-  const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
-  const totp = new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) })
-  const code = await codesOf(totp)
+  const body = { password: browser.login.password }
+  const begun = await browser.ask('POST', '/account/two-factor', { body })
+  const code = await codesOf(new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) }))
   await browser.ask('POST', '/account/two-factor/confirm', { body: { code: code(-1) } })
+  return { browser, code }
+}
+
+test('whoever has the password gets few guesses at the code, for hours, and where one signed in before is not shut out', async () => {
+  const { browser, code } = await withSecondFactor()
+  const { email, password } = browser.login
   const thief = office.browser()
   const guess = async (guessed: string) =>
     (await thief.ask('POST', '/session', signIn(email, password, guessed))).json<{ code?: string }>().code
@@ -420,12 +426,8 @@ test('whoever has the password gets few guesses at the code, for hours, and wher
 }, 180_000)
 
 test('a device that is written in another way has no guesses of its own', async () => {
-  const browser = await office.signedIn('owner', shop.workspaceId)
+  const { browser, code } = await withSecondFactor()
   const { email, password } = browser.login
-  const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
-  const totp = new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) })
-  const code = await codesOf(totp)
-  await browser.ask('POST', '/account/two-factor/confirm', { body: { code: code(-1) } })
   // A thief who knows the password and has what the browser keeps for a year; readers of Base64 pass over a dot.
   const device = browser.cookies.get('posthorn-device') as string
   const guess = async (guessed: string, spelt: string) => {
