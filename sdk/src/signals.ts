@@ -1,8 +1,8 @@
 // What a caller's signal calls off: requests, pauses, and a place in line. Nothing of it stays at the signal when it is over.
 
 /**
- * Does what ends with the caller's signal and with the time. `AbortSignal.any` would keep a kilobyte of each request for as long as both live, and a
- * caller's may live as long as the program.
+ * Does what ends with the caller's signal and with the time. `AbortSignal.any` would keep something of each request (half a kilobyte) for as long as the
+ * caller's signal lives, which may be as long as the program.
  */
 export async function underBoth<Result>(
   caller: AbortSignal | undefined,

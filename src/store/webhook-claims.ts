@@ -17,6 +17,7 @@ export function makeWebhookClaims(db: Db, leaseMs: number): WebhookClaims {
   let from: string | undefined
   /** And until when a lease may last that it took. */
   const lost = new Map<string, number>()
+  /** The last claim met what it had to leave for something before it: the next looks for that beyond the share, which costs more. */
   let wasHeldUp = false
 
   const nextName = (): string => {

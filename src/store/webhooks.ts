@@ -80,7 +80,7 @@ const claim = sql(
       from free f where q.ctid = f.row and f.version is not null
     returning q.workspace_id, q.message_id, q.sequence, q.round, q.attempts, f.version)
   select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version,
-         null::integer lanes, null::integer dropped, null::boolean stuck, null::timestamptz oldest, null::timestamptz now, ${eventColumns}
+         null::integer lanes, null::integer dropped, null::boolean held_up, null::timestamptz oldest, null::timestamptz now, ${eventColumns}
     from taken t
     left join lateral (
       select * from events x where x.workspace_id = t.workspace_id and x.message_id = t.message_id and x.sequence = t.sequence limit 1) e on true
@@ -137,7 +137,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
     version: number
     lanes: number | null
     dropped: number | null
-    stuck: boolean | null
+    held_up: boolean | null
     oldest: Date | null
     now: Date
   }
@@ -168,7 +168,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
         version: row.version,
         event: row.type === null ? null : row,
       })),
-    isHeldUp: end.stuck === true,
+    isHeldUp: end.held_up === true,
     dropped: end.dropped ?? 0,
     cursor: (end.lanes ?? 0) < limits.webhookLanesPerClaimMax ? leastId : end.workspace_id,
     oldest: end.oldest,
