@@ -607,10 +607,11 @@ export const limits = {
   /** How long an endpoint is remembered, and for an event that was claimed longer ago than the second, and waited behind another one of its message. */
   webhookEndpointKeptMs: 60_000,
   webhookClaimFreshMs: 1_000,
-  /** Events of one endpoint in flight: from the first to the last, up with each success, halved with each failure. */
+  /** Events of one endpoint in flight: from the first to the last, up with each success, halved with each failure; one behind a failure that took longer than this. */
   webhookShareFirst: 32,
   webhookShareLeast: 4,
   webhookShareMax: 100,
+  webhookShareSlowMs: 1_000,
   webhookEndpointsKnownMax: 10_000,
   webhookPoolIdleMs: 60_000,
   /** An endpoint that has had nothing for so long is claimed for as a new one. */

@@ -585,6 +585,27 @@ test('10 hanging endpoints of 100: the others hear of everything within 2 second
   expect(late[Math.floor(late.length * 0.95)]).toBeLessThan(2_000)
 })
 
+test('80 endpoints that begin to hang, with more events than there are slots: who answers hears of everything within 2 seconds, then and later', async () => {
+  const [good, bad] = [await receiver(), await receiver()]
+  bad.answer = silence
+  const hanging = await Promise.all(Array.from({ length: 80 }, (_, index) => world.customer(`${bad.url}/${index}`)))
+  const shop = await world.customer(good.url)
+  for (const customer of hanging) await world.admit(customer, limits.webhookShareFirst)
+  await world.started({ timeScale: 1, poster: { postMs: 6_000 } })
+  const isHeard = async (many: number) => {
+    const before = good.received.length
+    const beganAt = performance.now()
+    await world.admit(shop, many)
+    await good.count(before + many)
+    expect(performance.now() - beganAt).toBeLessThan(2_000)
+  }
+  await bad.count(1_000)
+  for (let turn = 0; turn < 3; turn++) await isHeard(10)
+  // All of them have been given up, and others of theirs are asked.
+  await bad.count(bad.received.length + 1)
+  await isHeard(10)
+})
+
 test('connections are kept for one workspace alone, also where two have the same URL', async () => {
   const there = await receiver()
   const [one, other] = [await world.customer(there.url), await world.customer(there.url)]

@@ -99,7 +99,6 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     disabled: (workspaceId, reason) => tools.log.notified({ workspaceId, outcome: 'endpoint_disabled', reason }),
     more: () => claims.poke(),
   })
-  const freeSlots = () => limits.webhooksInFlightMax - flights.size
 
   const claims = makeClaimLoop<WebhookClaimAnswer>({
     first: leastId,
@@ -108,12 +107,12 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     spacingMs: limits.webhookSpacingMs,
     restMs: () => Math.max(20, idleMs / tools.timeScale),
     waitMs: () =>
-      freeSlots() < limits.webhookClaimLeast ? Infinity : lackedAt + limits.webhookLackMs - performance.now(),
+      shares.free < limits.webhookClaimLeast ? Infinity : lackedAt + limits.webhookLackMs - performance.now(),
     claim: async (cursor, since) => {
-      const most = lacking ? 1 : Math.min(freeSlots(), limits.webhookClaimMost)
-      const share = limits.webhookShareFirst
+      // The rooms are those of before it: half of what is free at most, so that they are counted anew before that is gone.
+      const most = lacking ? 1 : Math.min(shares.free >> 1, limits.webhookClaimMost)
       await there()
-      return outbox.claim({ cursor, since, rooms: shares.rooms(), share, most })
+      return outbox.claim({ cursor, since, ...shares.rooms(), most })
     },
     launch: (part, askedAt) => {
       databaseClockMs = part.now.getTime() - askedAt
@@ -153,7 +152,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     void recorded.finally(() => {
       flights.delete(flight)
       const wanted = shares.end(claimed.workspaceId)
-      if (wanted || freeSlots() === limits.webhookClaimLeast) claims.poke()
+      if (wanted || shares.free === limits.webhookClaimLeast) claims.poke()
       if (flights.size === 0) quiet()
     })
   }
@@ -206,7 +205,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       if (lacking) lackIsOver()
       const verdict = verdictOf(facts, claimed.attempt, tools.timeScale)
       if (verdict.delivered) shares.grow(claimed.workspaceId)
-      else shares.shrink(claimed.workspaceId)
+      else shares.shrink(claimed.workspaceId, facts.durationMs)
       tools.log.notified({
         workspaceId: claimed.workspaceId,
         eventId: event.id,
