@@ -45,6 +45,11 @@ test('a letter and its accent, together or apart, are one recipient, who is writ
   expect(parseAddress('JU\u0308RGEN@example.com')?.key).toBe(apart?.key)
 })
 
+test('no address of other letters is kept, suppressed or signed in as an ASCII one: who gives it may be somebody else', () => {
+  for (let code = 0x80; code <= 0x2fff; code++)
+    expect(parseAddress(`a${String.fromCharCode(code)}@example.com`)?.key ?? '\u00fc').toMatch(/[^\x00-\x7f]/)
+})
+
 describe('anything else is refused', () => {
   const cases: Record<string, string[]> = {
     // Some readers decode them, and find another address in front.
@@ -101,6 +106,8 @@ describe('anything else is refused', () => {
       'a\uff1cb@example.com', // a full-width < that some servers fold
       'a\uff20b@example.com',
       'a\uff0e\uff0eb@example.com',
+      '\u212aate@example.com', // the Kelvin sign, another spelling of kate@example.com
+      'a\u1fefb@example.com', // and one of a`b@example.com
     ],
     'domains outside the policy': [
       'a@example',

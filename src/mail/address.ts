@@ -70,6 +70,8 @@ export function unsupportedForm(text: string): string | undefined {
 function isUtf8Local(local: string): boolean {
   if (Buffer.byteLength(local) > limits.localPartOctetsMax) return false
   if (invisible.test(local) || !dotAtomUtf8.test(local)) return false
+  // The Kelvin sign is a K, and canonically the whole is an ASCII address, which has a spelling already: what became of this one must not be told of that.
+  if (ascii.test(local.normalize('NFC'))) return false
   // Some servers fold compatibility characters: what becomes `@`, `<`, `,` or an empty atom there must not leave us.
   return dotAtomUtf8.test(local.normalize('NFKC'))
 }
