@@ -658,6 +658,8 @@ export const limits = {
   /** Wrong second factors behind a right password. There are only a million: this many, and then half as many an hour. */
   codeGuessesMax: 10,
   codeGuessForgottenMs: 3600_000,
+  /** Of one account and hour, each with a row in the audit log; then each that makes them twice as many. */
+  guessesToldMost: 10,
   loginsListedAtOnce: 1_000,
 
   // Management

@@ -264,11 +264,27 @@ describe('guessing passwords', () => {
     expect(late.headers['retry-after']).toBe('60')
     const again = await home.ask('POST', '/session', signIn(person.email, person.password))
     expect(again.statusCode).toBe(200)
-    const rows = await office.world.value<number>(
-      `select count(*)::integer from audit_log where action = 'session.refused' and actor = $1`,
-      [`user:${person.id}`],
-    )
-    expect(rows).toBeGreaterThanOrEqual(limits.accountGuessesMax)
+    expect((await refusalsTold(person.id)).slice(0, 12)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 32])
+  })
+
+  test('strangers may go on for as long as they like: the log tells each hour that they do, and how often by then, in few rows', async () => {
+    const { id, email } = await office.login()
+    const people = node()
+    const beganAt = Date.now()
+    const guess = (n: number) =>
+      people.signIn({ email, password: `guess ${n}` }, { address: `10.0.0.${n}`, agent: '' }).catch(() => undefined)
+    // Slow enough never to be turned away, nor made to wait.
+    for (let n = 0; n < 90; n++) {
+      await office.world.setClock(new Date(beganAt + n * 60_000).toISOString())
+      await guess(n)
+    }
+    const first = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 32]
+    expect(await refusalsTold(id)).toEqual([...first, ...first.slice(0, -1)])
+    expect(await office.world.value(`select facts ->> 'address' from audit_log where actor = $1 and facts ->> 'times' = '32'`, [`user:${id}`])).toBe('10.0.0.31') // prettier-ignore
+    // While the clock is set right behind, too.
+    await office.world.setClock(new Date(beganAt - 24 * 3600_000).toISOString())
+    await guess(90)
+    expect((await refusalsTold(id)).filter((times) => times === 1)).toHaveLength(3)
   })
 })
 
@@ -292,6 +308,15 @@ test('a device is known to its own person alone, and no more when the password i
     await office.world.db.run('delete from sign_in_guesses')
   }
 })
+
+/** Which of an hour each row is. */
+const refusalsTold = async (person: string) => {
+  const rows = await office.world.db.run<{ times: number }>(
+    `select (facts ->> 'times')::integer times from audit_log where action = 'session.refused' and actor = $1 order by at, times`,
+    [`user:${person}`],
+  )
+  return rows.map(({ times }) => times)
+}
 
 describe('guesses at several nodes', () => {
   const origin = { address: '192.0.2.1', agent: '' }
@@ -459,6 +484,20 @@ test('whoever has a session alone gets few guesses at a second factor that was b
   expect(lookedAt.length).toBeLessThanOrEqual(limits.codeGuessesMax + 1)
   expect((await confirm(codeOf(anew))).json()).toMatchObject({ code: 'too_many_attempts' })
   expect((await confirm(codeOf(await begin()))).statusCode).toBe(200)
+})
+
+test('nor does whoever sends many codes at once, each counted before it is looked at', async () => {
+  const { browser } = await withSecondFactor()
+  const { email } = browser.login
+  const passwords = { hash: () => Promise.resolve(''), fits: () => Promise.resolve(true) }
+  const people = makePeople({ ...office.office, log: silentLog, passwords })
+  const guess = () =>
+    people
+      .signIn({ email, password: 'known to the thief', code: 'abcdef' }, { address: '::1', agent: '' })
+      .catch(({ refusal }: Partial<Mistake>) => refusal?.code)
+  const answers = await Promise.all(Array.from({ length: 40 }, guess))
+  expect(answers.filter((each) => each === 'wrong_credentials')).toHaveLength(limits.codeGuessesMax + 1)
+  expect(answers.filter((each) => each === 'too_many_attempts')).toHaveLength(40 - limits.codeGuessesMax - 1)
 })
 
 test('whoever has a session alone gets few guesses at its password, wherever that is asked for', async () => {

@@ -9,11 +9,10 @@ import { hashSecret, type Vault } from '../base/secret.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import { parseAddress } from '../mail/address.ts'
-import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { renameUser, replacePasswordHash, userByEmail, userById, type UserRow } from '../store/people.ts'
 import { countRecoveryCodes } from '../store/second-factors.ts'
-import { addGuess, countGuesses, forgetGuesses } from '../store/sign-in-guesses.ts'
+import { addGuess, countGuesses, forgetGuesses, tellGuess } from '../store/sign-in-guesses.ts'
 import { audited } from './by.ts'
 import { knownDevice, makeDevice } from './devices.ts'
 import { Mistake, parseName } from './mistake.ts'
@@ -91,7 +90,7 @@ export function makePeople(tools: PeopleTools) {
     // At the same time: a refusal that took one commit longer would tell who has an account.
     const [count] = await Promise.all([
       guesses.add(name),
-      user !== undefined && writeAudit(db, { actor: `user:${user.id}`, action: 'session.refused', facts: { address } }),
+      user !== undefined && tellGuess(db, hashSecret(`told ${user.id}`), `user:${user.id}`, address),
     ])
     const waitMs = guessDelayMs(count)
     if (waitMs > 0 && held < limits.guessesDelayedMax) {
@@ -162,15 +161,14 @@ export function makePeople(tools: PeopleTools) {
           })
         // Whoever comes this far knows the password: only a few digits are left to guess.
         const codes = `code ${codesOf}`
-        if ((await guesses.count(codes, limits.codeGuessForgottenMs)) > limits.codeGuessesMax)
+        const { codeGuessesMax: most, codeGuessForgottenMs: ms } = limits
+        // Counted before it is looked at, since many may come at once; and not beyond, or who goes on would count up the hours to come.
+        if ((await guesses.count(codes, ms)) > most || (await guesses.add(codes, ms)) > most + 1)
           throw new Mistake(
             'Too many wrong codes for this account; wait an hour, or sign in where you were signed in before.',
-            { code: 'too_many_attempts', retryAfterSeconds: limits.codeGuessForgottenMs / 1000 },
+            { code: 'too_many_attempts', retryAfterSeconds: ms / 1000 },
           )
-        if (!(await secondFactorFits(tools, user, code))) {
-          await guesses.add(codes, limits.codeGuessForgottenMs)
-          return wrongGuess(name, user, browser)
-        }
+        if (!(await secondFactorFits(tools, user, code))) return wrongGuess(name, user, browser)
         await guesses.forget(codes)
       }
       await guesses.forget(name)
