@@ -93,10 +93,11 @@ test('an endpoint that answers 410 to the last try of an event is disabled; the 
     (shown) => 'state' in shown && shown.state === 'disabled',
   )
   expect(endpoint).toMatchObject({ state: 'disabled', reason: 'receiver_gone', disabledAt: expect.any(Date) as Date })
-  expect(world.lines.find(({ facts }) => facts['outcome'] === 'endpoint_disabled')?.facts).toMatchObject({
-    workspaceId: shop.workspaceId,
-    reason: 'receiver_gone',
-  })
+  const told = await world.eventually(
+    () => world.lines.find(({ facts }) => facts['outcome'] === 'endpoint_disabled'),
+    (line) => line !== undefined,
+  )
+  expect(told?.facts).toMatchObject({ workspaceId: shop.workspaceId, reason: 'receiver_gone' })
   await world.admit(shop)
   expect(await world.queued(shop.workspaceId)).toBe(0)
   expect(there.received).toHaveLength(8)
