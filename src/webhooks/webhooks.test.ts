@@ -447,6 +447,23 @@ test('nor before an earlier one whose claim was committed, and got no answer; th
   expect(await world.db.run('select attempt, delivered from webhook_attempts where workspace_id = $1', [shop.workspaceId])).toEqual([1, 2].map(() => ({ attempt: 1, delivered: true }))) // prettier-ignore
 })
 
+test('nor has what a claim took that got no answer just before a stop', async () => {
+  const { shop } = await customerThere()
+  const node = world.anotherNode()
+  const claimed = Promise.withResolvers<undefined>()
+  const rows: Db['rows'] = async <Row extends object>(...[statement, values]: Parameters<Db['rows']>) => {
+    const answer = await node.rows<Row>(statement, values)
+    if (statement.name !== 'webhook-claim' || answer.length === 1) return answer
+    claimed.resolve(undefined)
+    throw Object.assign(new Error('the line was cut'), { code: 'ECONNRESET' })
+  }
+  await world.admit(shop)
+  const sender = await world.started({ db: { ...node, rows } })
+  await claimed.promise
+  await sender.stop()
+  expect(await world.db.run('select attempts, lease_until from webhook_queue where workspace_id = $1', [shop.workspaceId])).toEqual([{ attempts: 0, lease_until: null }]) // prettier-ignore
+})
+
 test('a database that is away between claim and request takes no try, either', async () => {
   const { there, shop } = await customerThere()
   const db = world.anotherNode()

@@ -305,6 +305,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       await landed
       clearTimeout(impatience)
       for (const timer of timers) await timer.stop()
+      // What the last claims took unheard would wait for the end of its lease, and lose a try.
+      await outbox.giveBackLost().catch(trouble('webhook stop'))
     },
   )
   return {
