@@ -269,7 +269,7 @@ test('what waits for its answer longer than a lease is nobody else’s meanwhile
   expect(there.received).toHaveLength(1)
 })
 
-test('what goes wrong on our side takes one of the eight tries, too: nothing is claimed for ever', async () => {
+test('what goes wrong on our side takes one of the eight tries, too, so that nothing is claimed for ever, and is no failure of the endpoint', async () => {
   const { there, shop } = await customerThere()
   await world.db.run(`update webhook_endpoints set secret_sealed = '\\x00' where workspace_id = $1`, [shop.workspaceId])
   await world.started()
@@ -278,6 +278,7 @@ test('what goes wrong on our side takes one of the eight tries, too: nothing is 
   expect(faults()).toHaveLength(8)
   expect(there.received).toEqual([])
   expect(await world.value(`select count(*)::integer from webhook_attempts where workspace_id = $1 and trouble = 'worker_lost'`, [shop.workspaceId])).toBe(8) // prettier-ignore
+  expect(await world.value('select failing_since from webhook_endpoints where workspace_id = $1', [shop.workspaceId])).toBeNull() // prettier-ignore
 })
 
 test('a lack of our own takes none of the eight tries and is no failure of the endpoint, however long; what waited comes once, and in its order', async () => {

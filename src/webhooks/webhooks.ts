@@ -173,10 +173,12 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const post = async (flight: Flight): Promise<WebhookResult> => {
     const { claimedAt, leaseEndsAt, ...claimed } = flight
     const unasked = unaskedOf(flight)
+    /** A try that went wrong here: no version of the endpoint has failed. */
+    const lost: WebhookResult = { ...unasked, asked: true, trouble: 'worker_lost', version: 0 }
     if (!running || performance.now() >= leaseEndsAt) return unasked
     try {
-      // Retention was quicker: there is nothing to tell any more, and no version of the endpoint has failed.
-      if (claimed.event === null) return { ...unasked, asked: true, trouble: 'worker_lost', version: 0 }
+      // Retention was quicker: there is nothing to tell any more.
+      if (claimed.event === null) return lost
       // Behind a receiver that hangs it may have waited for long: since then the endpoint may have been disabled, or got another URL or secret.
       const isLate = performance.now() - claimedAt > limits.webhookClaimFreshMs
       const keptMs = isLate ? limits.webhookClaimFreshMs : limits.webhookEndpointKeptMs
@@ -224,15 +226,9 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         lacked()
         return unasked
       }
-      // The claim stays counted; when it may be tried again is the ladder's to say.
+      // The claim stays counted; when it may be tried again is the ladder's to say. A secret that this node has no key for is no failure of the endpoint.
       const delayMs = ladderMs(tools.timeScale)[claimed.attempt - 1]
-      return {
-        ...claimed,
-        asked: true,
-        delivered: false,
-        trouble: 'worker_lost',
-        ...(delayMs !== undefined && { delayMs }),
-      }
+      return { ...lost, ...(delayMs !== undefined && { delayMs }) }
     }
   }
 
