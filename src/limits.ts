@@ -612,6 +612,9 @@ export const limits = {
   webhookShareLeast: 4,
   webhookShareMax: 100,
   webhookShareSlowMs: 1_000,
+  /** An endpoint that says "too many requests", and not for how long, is left alone for so long; and whatever it says for no longer than the second. */
+  webhookRestSeconds: 5,
+  webhookRestMsMax: 300_000,
   webhookEndpointsKnownMax: 10_000,
   webhookPoolIdleMs: 60_000,
   /** An endpoint that has had nothing for so long is claimed for as a new one. */

@@ -69,6 +69,25 @@ describe('the shares of endpoints', () => {
     expect(ask()).toBe(2)
   })
 
+  it('who asks to be left alone has none until then, whatever else of it is answered meanwhile, and then one', () => {
+    let now = 0
+    const shares = makeShares(() => now)
+    const ask = () => shares.rooms().rooms['w']
+    for (let turn = 0; turn < 3; turn++) shares.begin('w')
+    shares.shrink('w', 20, 60_000)
+    shares.shrink('w', 20, 5_000)
+    shares.grow('w')
+    for (let turn = 0; turn < 3; turn++) shares.end('w')
+    expect(ask()).toBe(0)
+    now = 59_999
+    expect(ask()).toBe(0)
+    now = 60_000
+    expect(ask()).toBe(2)
+    shares.shrink('w', 20, 5_000)
+    now = 65_000
+    expect(ask()).toBe(1)
+  })
+
   /** As a claim takes them: one of each before the second of any, half of what is free at most. */
   const claim = (shares: ReturnType<typeof makeShares>, endpoints: readonly string[]) => {
     const { rooms, share } = shares.rooms()

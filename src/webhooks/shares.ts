@@ -1,6 +1,6 @@
-// How many events of one endpoint may be in flight: a few at first, more with each success, half with each failure. Who kept a slot for long and failed has one
-// until it answers, and all of those together half of the slots; and nobody takes more than a twentieth of what is free, so that something is always free:
-// an endpoint that hangs holds little of what all share, however many do so at once, and one that answers is not held back.
+// How many events of one endpoint may be in flight: a few at first, more with each success, half with each failure. Who kept a slot for long and failed, or asked
+// to be left alone, has one until it answers, and all of those together have half of the slots. Nobody takes more than a twentieth of what is free, so something always
+// is: an endpoint that hangs holds little of what all share, however many do so at once, and one that answers is not held back (docs/decisions/0011).
 import { limits } from '../config.ts'
 
 interface Share {
@@ -10,6 +10,8 @@ interface Share {
   wanting: boolean
   /** When an event of it was claimed last. */
   usedAt: number
+  /** It has asked to be left alone until then. */
+  restsUntil: number
 }
 
 export interface Shares {
@@ -21,8 +23,8 @@ export interface Shares {
   /** True where a claim found no room, and half of the share is free by now: few claims of many rather than many of few. */
   end(workspace: string): boolean
   grow(workspace: string): void
-  /** It failed, after so long. */
-  shrink(workspace: string, heldMs: number): void
+  /** It failed, after so long, and perhaps asked to be left alone. */
+  shrink(workspace: string, heldMs: number, restMs?: number): void
 }
 
 /** Of those that are down to one. */
@@ -34,7 +36,7 @@ export function makeShares(now: () => number = () => performance.now()): Shares 
     const known = shares.get(workspace)
     if (known !== undefined) return known
     forgetSome(shares)
-    const fresh = { size: limits.webhookShareFirst, inFlight: 0, wanting: false, usedAt: now() }
+    const fresh = { size: limits.webhookShareFirst, inFlight: 0, wanting: false, usedAt: now(), restsUntil: 0 }
     shares.set(workspace, fresh)
     return fresh
   }
@@ -52,14 +54,17 @@ export function makeShares(now: () => number = () => performance.now()): Shares 
     },
     rooms: () => {
       const rooms: Record<string, number> = {}
-      const longAgo = now() - limits.webhookShareRestMs
+      const at = now()
+      const longAgo = at - limits.webhookShareRestMs
       const ofOne = most()
       const ofHanging = hanging() < hangingMost ? 1 : 0
       for (const [workspace, share] of shares) {
         // There may be very many, and each claim would carry them all: of those that rest only the ones that failed are worth a word.
-        if (share.usedAt < longAgo && share.inFlight === 0 && share.size >= limits.webhookShareFirst) continue
+        const isResting = share.restsUntil > at
+        if (share.usedAt < longAgo && share.inFlight === 0 && share.size >= limits.webhookShareFirst && !isResting)
+          continue
         const size = share.size === 1 ? ofHanging : Math.min(share.size, ofOne)
-        const room = Math.max(0, size - share.inFlight)
+        const room = isResting ? 0 : Math.max(0, size - share.inFlight)
         if (room === 0) share.wanting = true
         rooms[workspace] = room
       }
@@ -83,9 +88,11 @@ export function makeShares(now: () => number = () => performance.now()): Shares 
       const share = of(workspace)
       share.size = Math.min(limits.webhookShareMax, share.size + 1)
     },
-    shrink: (workspace, heldMs) => {
+    shrink: (workspace, heldMs, restMs) => {
       const share = of(workspace)
-      share.size = heldMs < limits.webhookShareSlowMs ? Math.max(limits.webhookShareLeast, share.size >> 1) : 1
+      if (restMs !== undefined) share.restsUntil = Math.max(share.restsUntil, now() + restMs)
+      const isQuick = restMs === undefined && heldMs < limits.webhookShareSlowMs
+      share.size = isQuick ? Math.max(limits.webhookShareLeast, share.size >> 1) : 1
     },
   }
 }

@@ -9,7 +9,7 @@ const facts = (more: Partial<PostFacts>): PostFacts => ({ durationMs: 1, ...more
 test.each([200, 201, 202, 204, 299])('%i is success', (status) => {
   expect(verdictOf(facts({ status }), 1, 1)).toEqual({ delivered: true })
 })
-test.each([100, 300, 301, 302, 304, 307, 308, 400, 401, 404, 410, 429, 500, 503])('%i is tried again', (status) => {
+test.each([100, 300, 301, 302, 304, 307, 308, 400, 401, 404, 410, 500, 503])('%i is tried again', (status) => {
   expect(verdictOf(facts({ status }), 1, 1, middle)).toEqual({ delivered: false, delayMs: 5_000 })
 })
 test('an answer that does not end as it should is no success, whatever its status', () => {
@@ -37,6 +37,17 @@ test('Retry-After makes a wait longer, up to the next step, and never shorter', 
   expect(delay(86_400, 1)).toBe(300_000)
   expect(delay(1, 1)).toBe(5_000)
   expect(delay(86_400, 7)).toBe(36_000_000)
+})
+test('too many requests, or a Retry-After with 503, is asked for all events of the endpoint, of five minutes at most', () => {
+  const rest = (more: Partial<PostFacts>, timeScale = 1) => verdictOf(facts(more), 1, timeScale, middle).restMs
+  expect(rest({ status: 429 })).toBe(5_000)
+  expect(rest({ status: 429, retryAfterSeconds: 0 })).toBe(0)
+  expect(rest({ status: 429, retryAfterSeconds: 60 })).toBe(60_000)
+  expect(rest({ status: 429, retryAfterSeconds: 60, trouble: 'closed' }, 60)).toBe(1_000)
+  expect(rest({ status: 503, retryAfterSeconds: 86_400 })).toBe(300_000)
+  expect(rest({ status: 503 })).toBeUndefined()
+  expect(rest({ status: 301, retryAfterSeconds: 60 })).toBeUndefined()
+  expect(verdictOf(facts({ status: 429 }), 8, 1, middle)).toEqual({ delivered: false, restMs: 5_000 })
 })
 test('Retry-After is seconds or a date', () => {
   const now = Date.UTC(2026, 10, 21, 9, 30)

@@ -19,6 +19,8 @@ export interface Verdict {
   readonly delivered: boolean
   /** Left out: there is no next try. */
   readonly delayMs?: number
+  /** So long the endpoint wants to be asked for nothing, no other event either. */
+  readonly restMs?: number
 }
 
 export function verdictOf(
@@ -30,8 +32,20 @@ export function verdictOf(
   const { status = 0, trouble } = facts
   if (trouble === undefined && status >= 200 && status < 300) return { delivered: true }
   const step = retryDelayMs(limits.webhookScheduleSeconds, attempt, limits.webhookJitter, random)
-  if (step === undefined) return { delivered: false }
-  return { delivered: false, delayMs: Math.ceil(Math.max(step, askedFor(facts, attempt)) / timeScale) }
+  const restMs = restOf(facts)
+  return {
+    delivered: false,
+    ...(step !== undefined && { delayMs: Math.ceil(Math.max(step, askedFor(facts, attempt)) / timeScale) }),
+    ...(restMs !== undefined && { restMs: Math.ceil(restMs / timeScale) }),
+  }
+}
+
+/** RFC 6585 4 and RFC 9110 15.6.4: what is said of whoever asks, and not of this event. With a backlog, all its events would use up their tries at a limit of so many a minute. */
+function restOf({ status, retryAfterSeconds }: PostFacts): number | undefined {
+  if (status === 429) return Math.min(limits.webhookRestMsMax, (retryAfterSeconds ?? limits.webhookRestSeconds) * 1000)
+  if (status === 503 && retryAfterSeconds !== undefined)
+    return Math.min(limits.webhookRestMsMax, retryAfterSeconds * 1000)
+  return undefined
 }
 
 /** `Retry-After` may make a wait longer, up to the next step of the ladder; never shorter. */

@@ -636,6 +636,21 @@ test('who let requests hang is asked one at a time until it answers, and then fo
   await there.count(first + 20)
 })
 
+test('what asks to be left alone is left alone: later events of it wait, use no try, and come then', async () => {
+  const { there, shop } = await customerThere()
+  there.answer = status(429, { 'retry-after': '3' })
+  await world.started({ timeScale: 1 })
+  const [first] = await world.admit(shop)
+  const tried = () =>
+    world.value<number>('select count(*)::integer from webhook_attempts where message_id = $1', [first])
+  await world.eventually(tried, (many) => many === 1)
+  there.answer = ok
+  const [second] = await world.admit(shop)
+  const [asked, next] = await there.count(2)
+  expect(next?.event.data.messageId).toBe(second)
+  expect((next?.at ?? 0) - (asked?.at ?? 0)).toBeGreaterThanOrEqual(3_000)
+})
+
 test('connections are kept for one workspace alone, also where two have the same URL', async () => {
   const there = await receiver()
   const [one, other] = [await world.customer(there.url), await world.customer(there.url)]

@@ -207,7 +207,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       if (lacking) lackIsOver()
       const verdict = verdictOf(facts, claimed.attempt, tools.timeScale)
       if (verdict.delivered) shares.grow(claimed.workspaceId)
-      else shares.shrink(claimed.workspaceId, facts.durationMs)
+      else shares.shrink(claimed.workspaceId, facts.durationMs, verdict.restMs)
       tools.log.notified({
         workspaceId: claimed.workspaceId,
         eventId: event.id,
