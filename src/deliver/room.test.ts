@@ -129,6 +129,21 @@ describe('the room', () => {
       leave()
     })
 
+    test('who has left, or holds nothing: never, however long nothing was heard', async () => {
+      const other = makeRoom(100, 100)
+      const [gone, light, held] = [guest('d', 1), guest('e', 1), guest('f', 2)]
+      const leave = await other.enter(gone, 50, never)
+      await other.enter(light, 0, never)
+      await other.enter(held, 100, AbortSignal.timeout(0)).then((giveUp) => giveUp())
+      leave()
+      await other.enter(held, 100, never)
+      const waits = new AbortController()
+      const waiting = other.enter(guest('g', 9), 10, waits.signal)
+      expect(other.inTheWay(10)).toEqual([held])
+      waits.abort()
+      await waiting
+    })
+
     test('for a workspace beyond its share: its own alone', async () => {
       const leave = await enter(guest('a', 0), 50)
       expect(room.inTheWay(10)).toEqual([a2, a1])

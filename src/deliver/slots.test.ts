@@ -27,6 +27,22 @@ test('a destination that answers soon has its full share, a new one begins with 
     land('a', many)
   }
   expect(rounds).toBeLessThan(8)
+  launch('a', limits.claimShareMax)
+  land('a', limits.claimShareMax)
+  expect(room('a')).toBe(limits.claimShareMax)
+})
+
+test('the claims are told once when half of what a destination may have is free again, and it is given nothing before', () => {
+  const { slots, launch, room } = slotsAt()
+  launch('a', limits.slotsAtFirst)
+  const told: number[] = []
+  for (let landed = 1; landed <= limits.slotsAtFirst; landed++) {
+    const could = room('a') > 0
+    if (slots.landed('a', 'a', 'answered')) told.push(landed)
+    expect(room('a') > 0).toBe(could || told.at(-1) === landed)
+  }
+  // Two for each answer: what it gave back, and what it has earned.
+  expect(told).toEqual([Math.ceil(limits.slotsAtFirst / 3)])
 })
 
 test('what a claim is told does not grow with all who ever took much mail: who rests begins as one that is new does', () => {
@@ -64,6 +80,15 @@ test('one that does not answer gets a few now and then within what it may have, 
   launch('a', limits.slotsAtLeast)
   land('a', limits.slotsAtLeast)
   expect(room('a')).toBeGreaterThan(limits.slotsAtLeast)
+})
+
+test('one that has more under way than it may have by now gets none, and not less than that', () => {
+  const { clock, launch, land, room } = slotsAt()
+  launch('a', limits.slotsAtFirst)
+  land('a', 3, false)
+  expect(room('a')).toBe(0)
+  clock.now = limits.stalledAfterMs + 1
+  expect(room('a')).toBe(0)
 })
 
 test('many stalled ones together keep half of all slots, and the one with the most gives most', () => {
@@ -195,6 +220,36 @@ test('where no connection is free for long, fewer are under way to that provider
   expect(slots.rooms().rations.left).toEqual({})
 })
 
+test('what is under way to a provider is counted once, from whichever of its destinations, and no more when one heads elsewhere', () => {
+  const { clock, slots, launch, land } = slotsAt()
+  for (let each = 0; each < 100; each++) {
+    launch(`d${each}`, 1)
+    slots.heading(`d${each}`, 'slow')
+  }
+  clock.now = 1
+  slots.landed('d0', 'w', 'late')
+  for (let each = 1; each < 100; each++) land(`d${each}`, 1, false)
+  const left = () => slots.rooms().rations.left['slow']
+  expect(left()).toBe(50)
+  launch('d1', 3)
+  slots.heading('d1', 'slow')
+  expect(left()).toBe(47)
+  launch('new', 4)
+  slots.heading('new', 'slow')
+  expect(left()).toBe(43)
+  slots.heading('new', 'other')
+  expect(left()).toBe(47)
+})
+
+test('however few were under way when no connection was free, a provider keeps as many as one that is new', () => {
+  const { clock, slots, launch } = slotsAt()
+  launch('a', 4)
+  slots.heading('a', 'slow')
+  clock.now = 1
+  slots.landed('a', 'a', 'late')
+  expect(slots.rooms().rations.left).toEqual({ slow: limits.slotsAtFirst - 3 })
+})
+
 test('the claims are told when half of what a provider may have is free again, whichever of its destinations that comes from', () => {
   const { clock, slots, launch, room } = slotsAt()
   const at = (from: number, many: number) => Array.from({ length: many }, (_, each) => `d${from + each}`)
@@ -244,15 +299,31 @@ test('a workspace that has its share gets more as soon as a good part of it is f
   }
   land('a', limits.workspaceSlotsMax)
   expect(slots.crowded()).toEqual([])
+  // Nothing of what has ended counts.
+  launch('a', 300)
+  expect(slots.mostOfOne()).toBe(limits.workspaceSlotsMax - 300)
 })
 
-test('what is known of destinations is bounded', () => {
-  const { slots, launch, land } = slotsAt()
-  for (let each = 0; each < limits.destinationsKnownMax + 50; each++) {
+test('what is known of destinations and providers is bounded: who is idle is forgotten, the first one first', () => {
+  const { clock, slots, launch, land, room } = slotsAt()
+  launch('busy', limits.slotsAtFirst)
+  launch('earned', limits.slotsAtFirst)
+  land('earned', limits.slotsAtFirst)
+  expect(room('earned')).toBe(2 * limits.slotsAtFirst)
+  for (let each = 0; each < limits.destinationsKnownMax; each++) {
     launch(`d${each}`, 1)
     land(`d${each}`, 1)
   }
-  expect(Object.keys(slots.rooms().rooms).length).toBeLessThanOrEqual(limits.destinationsKnownMax)
+  expect(room('earned')).toBe(limits.slotsAtFirst)
+  expect(room('busy')).toBe(0)
+
+  launch('a', 1)
+  slots.heading('a', 'slow')
+  clock.now = 1
+  slots.landed('a', 'a', 'late')
+  expect(slots.rooms().rations.left).toEqual({ slow: limits.slotsAtFirst })
+  for (let each = 0; each < limits.providersKnownMax; each++) slots.heading('b', `provider${each}`)
+  expect(slots.rooms().rations.left).toEqual({})
 })
 
 test('many free slots are claimed for at once, a few after a wait for more, and next to none after a longer one', () => {
