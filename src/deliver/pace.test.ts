@@ -176,6 +176,17 @@ test('a second host that only joins in does not make the pause longer, nor belie
   expect(pace.turn('a')).toBe(limits.firstPauseMsMax)
 })
 
+test('hosts that join in while their provider is paused make neither this pause longer nor the next one', () => {
+  const { clock, pace } = paceAt()
+  pace.learn('a', reply(421, 'try again in 3600 seconds', '4.7.0', 'mx1.example.org'))
+  clock.now += limits.firstPauseMsMax - 1
+  for (let connection = 0; connection < 5; connection++) pace.learn('a', reply(421, 'no', undefined, 'mx2.example.org'))
+  expect(pace.turn('a')).toBe(1)
+  clock.now += 1
+  pace.learn('a', reply(421))
+  expect(pace.turn('a')).toBe(limits.pauseStepsMs[1])
+})
+
 test('a greylist slows its message only', () => {
   const { pace } = paceAt()
   pace.learn('a', reply(450, 'Greylisted, try again in 300 seconds', '4.7.1'))
@@ -241,6 +252,37 @@ test('too many connections: half of them, and back with successes', () => {
   expect(pace.mannersOf('google').connections).toBe(connections)
 })
 
+test('connections come back step by step: after so many successes in a row, and so many again', () => {
+  const { clock, pace } = paceAt()
+  pace.configure([{ ...nothing, name: 'a', connections: 64 }])
+  const complain = () => {
+    pace.learn('a', reply(421, 'Too many connections', '4.7.0'))
+    clock.now += pace.turn('a')
+  }
+  const after = (successes: number) => {
+    for (let mail = 0; mail < successes; mail++) pace.learn('a', reply(250))
+    return pace.mannersOf('a').connections
+  }
+  complain()
+  expect(after(limits.successesPerStep - 1)).toBe(32)
+  complain()
+  expect([after(limits.successesPerStep - 1), after(1), after(limits.successesPerStep - 1), after(1)]).toEqual([
+    16, 24, 24, 36,
+  ])
+})
+
+test('however often too many connections are complained of, and however many there may be, one is left', () => {
+  for (const connections of [1, 3, 49, 50]) {
+    const { clock, pace } = paceAt()
+    pace.configure([{ ...nothing, name: 'a', connections }])
+    for (let time = 0; time < 10; time++) {
+      pace.learn('a', reply(421, 'Too many connections', '4.7.0'))
+      clock.now += pace.turn('a')
+    }
+    expect(pace.mannersOf('a').connections).toBe(1)
+  }
+})
+
 test('a greeting of 4yz to one connection more is about their number, whatever it says', () => {
   for (const words of ['450 4.2.0 greylisted, try again later', '450 come back another time']) {
     const { pace } = paceAt()
@@ -283,6 +325,7 @@ test('only mail that was taken is a success: a yes on the way there does not mak
   pace.learn('a', reply(421))
   clock.now += pace.turn('a')
   pace.learn('a', { phase: 'rcpt', reply: { code: 250, text: '' } })
+  pace.learn('a', { phase: 'eod', reply: { code: 554, text: 'no' } })
   pace.learn('a', reply(421))
   expect(pace.turn('a')).toBe(limits.pauseStepsMs[1])
 })
@@ -340,8 +383,24 @@ test('a warm-up doubles each day', () => {
   expect(perDay()).toBe(limits.warmUpFirstDay)
   clock.now = 2 * 86_400_000 + 5
   expect(perDay()).toBe(4 * limits.warmUpFirstDay)
+  // What is set is read again now and then, with the days that have passed until then.
+  pace.configure([{ ...nothing, name: 'google', warmUpDays: 2 }])
+  expect(perDay()).toBe(4 * limits.warmUpFirstDay)
   pace.configure([{ ...nothing, name: 'google', warmUpDays: 20, perMinute: 60 }])
   expect(pace.mannersOf('google').perMinute).toBe(60)
+  pace.configure([{ ...nothing, name: 'google', warmUpDays: 0, perMinute: 60 }])
+  expect(perDay()).toBe(limits.warmUpFirstDay)
+  pace.configure([{ ...nothing, name: 'google', warmUpDays: 3_000 }])
+  expect(pace.mannersOf('google').perMinute).toBe(undefined)
+})
+
+test('a rate of less than one message in ten seconds, as on the first days of a warm-up, lets one go whenever its time has come', () => {
+  const { clock, pace } = paceAt()
+  pace.configure([{ ...nothing, name: 'google', perMinute: 2 }])
+  for (let mail = 0; mail < 3; mail++) {
+    expect([pace.roomOf('google'), pace.turn('google'), pace.turn('google')]).toEqual([1, 0, 30_000])
+    clock.now += 30_000
+  }
 })
 
 test('an address that was out of reach is tried last for a while, and so is its family when several were', () => {

@@ -40,7 +40,7 @@ interface State {
 
 /** The day's messages of a destination that is being warmed up: doubled each day, until the limits that hold anyway are the lower ones. */
 function warmUpPerMinute(ageDays: number): number {
-  return (limits.warmUpFirstDay * 2 ** Math.min(ageDays, 30)) / (24 * 60)
+  return (limits.warmUpFirstDay * 2 ** ageDays) / (24 * 60)
 }
 
 export function makePace(timeScale = 1, now: () => number = () => performance.now()): Pace {
@@ -172,7 +172,7 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
       const asked = slowDownAskedBy(facts)
       const crowded = facts.crowded === true
       if (asked !== undefined && (asked.scope !== 'message' || crowded)) {
-        const state = stateOf(asked.scope === 'sender' && !crowded ? ofSender(provider, workspace) : provider)
+        const state = stateOf(asked.scope === 'sender' ? ofSender(provider, workspace) : provider)
         if ((asked.fewerConnections || crowded) && now() >= state.pausedUntil)
           state.part = Math.max(state.part / 2, 1 / allowed(provider).connections)
         state.successes = 0

@@ -6,8 +6,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ByteRoom } from '../base/byte-room.ts'
+import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
-import { bodyLimit, readBody, type Body, type BodyRooms } from './read-body.ts'
+import { bodyLimit, readBody, roomsOfCallers, roomsOfStrangers, type Body, type BodyRooms } from './read-body.ts'
 import { SlowRoom } from './slow-room.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 
@@ -29,7 +30,7 @@ const arrived = (incoming: IncomingMessage, bytes: number): Promise<void> =>
   new Promise((resolve) => {
     if (bytes === 0) return resolve()
     let left = bytes
-    incoming.on('data', (chunk: Buffer) => (left -= chunk.length) <= 0 && resolve())
+    incoming.prependListener('data', (chunk: Buffer) => (left -= chunk.length) <= 0 && resolve())
   })
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
@@ -235,6 +236,40 @@ describe('a small body that does not come at once', () => {
     expect([room.waiting, room.heldBytes, both.slow.heldBytes]).toEqual([0, most, 0])
   })
 
+  test('of unknown length, that gives way in the moment in which it is given room, leaves none taken', async () => {
+    const room = roomOf(60_000)
+    await room.take('owner', most)
+    const both = rooms(room, 400_000)
+    const { socket, incoming, outgoing } = await request(chunked)
+    const answer = readBody(incoming, outgoing, both, 'owner', limit)
+    socket.write(inChunks)
+    while (room.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
+    second()
+    room.give('owner', most)
+    both.slow.hold({ owner: 'other', giveWay: () => undefined }, 200_000)
+    expect(await answer).toMatchObject({ code: 'service_unavailable' })
+    await new Promise((resolve) => setImmediate(resolve))
+    expect([room.waiting, room.heldBytes, both.slow.heldBytes]).toEqual([0, 0, 200_000])
+  })
+
+  test('of unknown length, once it has grown large, is no small one any more', async () => {
+    const room = roomOf(60_000)
+    await room.take('owner', most)
+    const both = rooms(room)
+    const { socket, incoming, outgoing } = await request(chunked)
+    const answer = readBody(incoming, outgoing, both, 'owner', limit)
+    socket.write(inChunks.subarray(0, limits.largeRequestBytes + 1_000))
+    while (room.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
+    second()
+    expect(both.slow.heldBytes).toBeGreaterThan(0)
+    room.give('owner', most)
+    await expect.poll(() => both.slow.heldBytes).toBe(0)
+    second()
+    expect([both.slow.heldBytes, room.heldBytes]).toEqual([0, most])
+    socket.write(inChunks.subarray(limits.largeRequestBytes + 1_000))
+    expect(bodyOf(await answer).bytes.equals(large)).toBe(true)
+  })
+
   test('in pieces of one byte takes no more memory than in one', async () => {
     const both = rooms(roomOf(0))
     const { socket, incoming, outgoing } = await request(chunked)
@@ -251,24 +286,77 @@ describe('a small body that does not come at once', () => {
   })
 })
 
-test('a large body that hardly moves gives its room to those who wait, and only then', async () => {
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-  cleanups.push(() => vi.useRealTimers())
-  const room = roomOf(60_000)
-  const { socket, incoming, outgoing } = await request(`Content-Length: ${most}`)
-  const answer = readBody(incoming, outgoing, rooms(room), 'slow', limit)
-  socket.write(Buffer.alloc(1_000))
-  await once(incoming, 'data')
-  vi.advanceTimersByTime(1_000 * limits.slowRequestSeconds)
-  expect(room.heldBytes).toBe(most)
-  await room.take('other', most)
-  const waiting = room.take('third', most)
-  vi.advanceTimersByTime(1_000 * limits.slowRequestSeconds)
-  expect(await answer).toMatchObject({
-    code: 'service_unavailable',
-    words: expect.stringContaining('too slowly') as string,
+describe('a large body, while others wait for room,', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }))
+  afterEach(() => void vi.useRealTimers())
+  const looks = (): void => void vi.advanceTimersByTime(1_000 * limits.slowRequestSeconds)
+  const tooSlow = { code: 'service_unavailable', words: expect.stringContaining('too slowly') as string }
+  const head = Buffer.from(`${most.toString(16)}\r\n`)
+
+  test.each([
+    ['of known length', `Content-Length: ${most}`, Buffer.alloc(1_000)],
+    ['in chunks', chunked, Buffer.concat([head, Buffer.alloc(limits.largeRequestBytes + 1)])],
+  ])('gives its own to them when it hardly moves, and only then: one %s', async (_, header, begun) => {
+    const room = roomOf(60_000)
+    const { socket, incoming, outgoing } = await request(header)
+    const answer = readBody(incoming, outgoing, rooms(room), 'slow', limit)
+    socket.write(begun)
+    while (incoming.readableFlowing !== true || room.heldBytes < most) await once(incoming, 'data')
+    looks()
+    expect(room.heldBytes).toBe(most)
+    await room.take('other', most)
+    const waiting = room.take('third', most)
+    looks()
+    expect(await answer).toMatchObject(tooSlow)
+    expect(await waiting).toBe(true)
   })
-  expect(await waiting).toBe(true)
+
+  test('keeps its own as long as it moves, and takes no more than it has declared', async () => {
+    const room = roomOf(60_000)
+    const { socket, incoming, outgoing } = await request(`Content-Length: ${most - 1}`)
+    const answer = readBody(incoming, outgoing, rooms(room), 'owner', limit)
+    await room.take('other', most)
+    const waiting = room.take('third', most)
+    const step = Math.max(limits.slowRequestBytes, limits.largeRequestBytes + 1)
+    for (let at = 0; at < 2 * step; at += step) {
+      const came = arrived(incoming, step)
+      socket.write(Buffer.alloc(step))
+      await came
+      looks()
+      expect([room.heldBytes, room.waiting]).toEqual([2 * most - 1, 1])
+    }
+    looks()
+    expect(await answer).toMatchObject(tooSlow)
+    expect(await waiting).toBe(true)
+  })
+
+  test('is not slow while it waits itself, unread, for room to grow', async () => {
+    const step = limits.chunkedRequestBytes
+    const room = new ByteRoom({ bytesMax: 3 * step, shareBytesMax: 2 * step, waitMs: 60_000, waitingMax: 10 })
+    await room.take('other', 2 * step)
+    const { socket, incoming, outgoing } = await request(chunked)
+    const answer = readBody(incoming, outgoing, rooms(room), 'owner', bodyLimit(2 * step, 'Too large.'))
+    socket.write(Buffer.concat([Buffer.from(`${(step + 1).toString(16)}\r\n`), Buffer.alloc(step + 1)]))
+    while (room.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
+    for (let n = 0; n < 3; n++) looks()
+    expect([room.heldBytes, room.waiting]).toEqual([3 * step, 1])
+    room.give('other', 2 * step)
+    socket.write('\r\n0\r\n\r\n')
+    expect(bodyOf(await answer).bytes).toHaveLength(step + 1)
+  })
+})
+
+test.each([
+  ['workspace of all who have a key', roomsOfCallers],
+  ['address of strangers', roomsOfStrangers],
+])('however much one %s sends, there is room left for another', async (_, roomsOf) => {
+  const { large } = roomsOf(silentLog)
+  const part = limits.largeRequestBytes + 1
+  let taken = 0
+  while (await Promise.race([large.take('one', part), new Promise((resolve) => setImmediate(resolve, false))])) taken++
+  expect(taken).toBeGreaterThan(0)
+  expect(await large.take('other', part)).toBe(true)
+  large.close()
 })
 
 test('a body in chunks takes a step when it grows large, and all that a body may have only when it grows beyond', async () => {
