@@ -1,15 +1,16 @@
 // Behind a proxy that says whose each connection is, clients are counted and known as if they had come themselves; nobody else can say so.
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { duplexPair } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { startHaproxy } from '../../test/world/haproxy.ts'
 import { hearing } from './hearing.test-kit.ts'
 import { openOffer, type Policy } from './policy.ts'
+import { introduce } from './proxied.ts'
 import { replies } from './reply.ts'
 import { smtpServer, type SmtpServerOptions } from './server.ts'
 
@@ -138,6 +139,22 @@ test('one that waits for our greeting is cut in time: it does not speak the PROX
   const { port, faults } = await behindProxy({ limits: { handshakeMs: 20 } })
   expect(await dial(port).rest()).toBe('')
   expect(faults).toEqual([expect.stringContaining('within 0.02 s')])
+})
+
+test('one that has said whose it is may last for longer than that takes', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  cleanups.push(() => vi.useRealTimers())
+  const server = createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  cleanups.push(() => server.close())
+  const { socket: client } = dial((server.address() as AddressInfo).port)
+  const [socket] = (await once(server, 'connection')) as [Socket]
+  const failed = vi.fn()
+  const known = new Promise((resolve) => introduce(socket, 1_000, { known: resolve, failed }))
+  client.write(lineOf('192.0.2.7'))
+  expect(await known).toBe('192.0.2.7')
+  vi.advanceTimersByTime(2_000)
+  expect([failed.mock.calls, socket.destroyed]).toEqual([[], false])
 })
 
 test('a stop does not wait for it', async () => {
