@@ -281,7 +281,7 @@ describe('a policy', () => {
     expect(world.asked).toHaveLength(4)
   })
 
-  test('that another node has fetched since counts, where ours is over and nobody answers', async () => {
+  test('that another node has fetched since counts, where ours is over and nobody answers, until its own time is over', async () => {
     const kept = new Map<string, KeptPolicy>()
     const store: PolicyStore = {
       read: (domain) => Promise.resolve(kept.get(domain)),
@@ -295,6 +295,8 @@ describe('a policy', () => {
     delete world.dns.zone['_mta-sts.sts.test']
     delete world.dns.zone['mta-sts.sts.test']
     expect(await idle.policyFor('sts.test')).toMatchObject({ mode: 'enforce' })
+    for (const [domain, policy] of kept) kept.set(domain, { ...policy, ageMs: 86_400_000 })
+    expect(await policiesAt({ now: 0 }, { store }).policyFor('sts.test')).toBe(undefined)
   })
 
   test('counts also where the database can neither be asked nor keep it', async () => {

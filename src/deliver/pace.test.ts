@@ -3,7 +3,6 @@ import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import { makePace } from './pace.ts'
 import { builtInManners, ofOwner, providerOf, providers } from './providers.ts'
-import { makeReachability } from './reachability.ts'
 
 const reply = (code: number, text = '', enhancedCode?: string, host = 'mx1.example.org'): Facts => ({
   phase: code < 300 ? 'eod' : 'mail',
@@ -401,32 +400,4 @@ test('a rate of less than one message in ten seconds, as on the first days of a 
     expect([pace.roomOf('google'), pace.turn('google'), pace.turn('google')]).toEqual([1, 0, 30_000])
     clock.now += 30_000
   }
-})
-
-test('an address that was out of reach is tried last for a while, and so is its family when several were', () => {
-  let now = 0
-  const reach = makeReachability(() => now)
-  const at = (...addresses: string[]) => addresses.map((address) => ({ address }))
-  const order = (...addresses: string[]) => reach.inOrder(at(...addresses)).map(({ address }) => address)
-  reach.note('8.8.8.8', false)
-  expect(order('8.8.8.8', '8.8.4.4', '2606:4700::1')).toEqual(['8.8.4.4', '2606:4700::1', '8.8.8.8'])
-  now = limits.unreachableMs + 1
-  expect(order('8.8.8.8', '8.8.4.4')).toEqual(['8.8.8.8', '8.8.4.4'])
-  for (const address of ['2606:4700::1', '2606:4700::2', '2606:4700::3']) reach.note(address, false)
-  expect(order('2606:4700::9', '8.8.4.4')).toEqual(['8.8.4.4', '2606:4700::9'])
-  reach.note('2606:4700::4', true)
-  expect(order('2606:4700::9', '8.8.4.4')).toEqual(['2606:4700::9', '8.8.4.4'])
-})
-
-test('an attempt tries some of many addresses: those that were in reach first, and of both families', () => {
-  const reach = makeReachability(() => 0)
-  const four = Array.from({ length: 12 }, (_, n) => ({ address: `8.8.8.${n}` }))
-  const targets = [...four, { address: '2606:4700::1' }]
-  const addresses = () => reach.inOrder(targets).map(({ address }) => address)
-  expect(addresses()).toHaveLength(limits.addressesPerAttemptMax)
-  expect(addresses().at(-1)).toBe('2606:4700::1')
-  for (const { address } of four.slice(0, 2)) reach.note(address, false)
-  expect(addresses().slice(0, -1)).toEqual(four.slice(2, 9).map(({ address }) => address))
-  reach.note(four[2]?.address ?? '', false)
-  expect(addresses()[0]).toBe('2606:4700::1')
 })

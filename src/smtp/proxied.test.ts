@@ -135,6 +135,19 @@ test.each([
   expect(faults[0]).toContain('127.0.0.1')
 })
 
+test('one whose line breaks in the middle is heard of at once, and hurts nobody', async () => {
+  const { port, faults } = await behindProxy()
+  const line = dial(port)
+  line.socket.write('PROXY TCP4 192.0.2.1')
+  const next = dial(port)
+  next.socket.write(lineOf('192.0.2.1'))
+  await next.until('220 ') // both have been taken by now
+  line.socket.resetAndDestroy()
+  await expect.poll(() => faults).toEqual([expect.stringContaining('in the middle')])
+  next.socket.write('NOOP\r\n')
+  await next.until('250 ')
+})
+
 test('one that waits for our greeting is cut in time: it does not speak the PROXY protocol', async () => {
   const { port, faults } = await behindProxy({ limits: { handshakeMs: 20 } })
   expect(await dial(port).rest()).toBe('')
