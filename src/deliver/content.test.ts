@@ -18,9 +18,14 @@ test.each([
 })
 
 test('content that does not end with CRLF is a fault', () => {
-  for (const content of ['', 'a', 'a\n', 'a\r', '\n'])
+  for (const content of ['', 'a', 'a\n', 'a\r', '\n', 'a\rb'])
     expect(() => onWire(Buffer.from(content))).toThrow('must end with CRLF')
   expect(() => onWire([])).toThrow('must end with CRLF')
+})
+
+test('parts without a byte are nothing, also the last ones', () => {
+  const [empty, content] = [Buffer.alloc(0), Buffer.from('a\r\n.b\r\n')]
+  expect(onWire([empty, content.subarray(0, 3), empty, content.subarray(3), empty, empty])).toBe(onWire(content))
 })
 
 test('content without dots at line starts is not copied', () => {

@@ -77,7 +77,6 @@ export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
       failedUntil.set(domain, now() + limits.stsFailedMs)
       return undefined
     }
-    failedUntil.delete(domain)
     await store?.keep(domain, policy).catch(() => undefined) // it counts all the same, as long as we run
     return hold(domain, { policy, fetchedAt: now() })
   }

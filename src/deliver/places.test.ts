@@ -79,16 +79,17 @@ test.each<[string, Facts, boolean, boolean]>([
 test('a place is left when the last of its connections has gone, and then forgotten', async () => {
   const leaving = makeLeaving()
   const place = placeAt(groupOf('example.org'), 'mx1')
-  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [first, second, third] = Array.from({ length: 3 }, () => Promise.withResolvers<void>())
   expect(leaving.from(place)).toBe(undefined)
-  leaving.add(place, first.promise)
-  leaving.add(place, second.promise)
+  for (const each of [first, second, third]) leaving.add(place, each?.promise ?? Promise.resolve())
   let gone = false
   const all = leaving.from(place)?.then(() => (gone = true))
-  second.resolve()
-  await new Promise((resolve) => setImmediate(resolve))
-  expect([gone, leaving.from(place) === undefined]).toEqual([false, false])
-  first.resolve()
+  for (const each of [first, third]) {
+    each?.resolve()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect([gone, leaving.from(place) === undefined]).toEqual([false, false])
+  }
+  second?.resolve()
   await all
   await new Promise((resolve) => setImmediate(resolve))
   expect(leaving.from(place)).toBe(undefined)

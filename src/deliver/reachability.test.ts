@@ -54,6 +54,7 @@ test('one that takes the connection and says nothing is tried last, but its fami
   expect(order('2606:4700::9', '8.8.4.4')).toEqual(['2606:4700::9', '8.8.4.4'])
   for (const address of ['2606:4700::4', '2606:4700::5', '2606:4700::6']) reach.note(address, false)
   reach.note('2606:4700::1', 'silent')
+  for (const address of ['2606:4700::7', '2606:4700::8']) reach.note(address, false)
   expect(order('2606:4700::9', '8.8.4.4')).toEqual(['2606:4700::9', '8.8.4.4'])
 })
 

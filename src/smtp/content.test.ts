@@ -151,6 +151,8 @@ describe('memory', () => {
     expect([room.take(20), room.take(20), told]).toEqual([true, false, 1])
     left = 1_000
     expect([room.take(80), room.take(1), told]).toEqual([true, false, 1])
+    const shared = new ContentRoom({ bytesMax: 100, bytesNow: () => left, shareBytesMax: 80 })
+    expect([shared.take(80, 'one'), shared.take(20, 'other'), shared.take(1, 'other')]).toEqual([true, true, false])
     const grows = new ContentRoom({ bytesMax: 100, bytesNow: (held) => 10 + held })
     expect([grows.take(10), grows.take(10), grows.take(11)]).toEqual([true, true, false])
   })

@@ -16,12 +16,12 @@ const ask = (challenge: string, next: (bytes: Buffer) => LoginStep): LoginStep =
   next: (response) => (response === '*' ? refused(replies.authCancelled) : decoded(response, next)),
 })
 
-/** The first step. `initial` is the response that came with the command; `=` there stands for an empty one. */
+/** The first step. `initial` is the response that came with the command; `=` there, for an empty one, is as little a login as any empty one. */
 export function beginLogin(mechanism: string, initial: string | undefined): LoginStep {
   const first = mechanisms.get(mechanism)
   if (first === undefined) return refused(replies.unknownMechanism)
   if (initial === undefined) return ask(first.challenge, first.next)
-  return decoded(initial === '=' ? '' : initial, first.next)
+  return decoded(initial, first.next)
 }
 
 const mechanisms: ReadonlyMap<string, { readonly challenge: string; readonly next: (bytes: Buffer) => LoginStep }> =
