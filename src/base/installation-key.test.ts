@@ -1,4 +1,14 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/world/ending.ts'
@@ -30,6 +40,7 @@ describe('the installation key', () => {
     expect(made.length).toBeGreaterThanOrEqual(43)
     expect(firstKey(settings(dataDir))).toBe(made)
     expect(statSync(join(dataDir, 'secret-key')).mode & 0o777).toBe(0o600)
+    expect(statSync(dataDir).mode & 0o066).toBe(0)
     expect(readdirSync(dataDir)).toEqual(['secret-key'])
     expect(readFileSync(join(dataDir, 'secret-key'), 'utf8').trim()).toBe(made)
   })
@@ -41,6 +52,31 @@ describe('the installation key', () => {
     rmSync(join(folder, 'secret-key'))
     mkdirSync(join(folder, 'secret-key'))
     expect(() => firstKey(settings(folder))).toThrow(/secret-key cannot be read \(EISDIR\): run this as the user who/)
+  })
+
+  // What it sealed would stay shut.
+  test('that goes while a process runs, or lies behind a link to nowhere, is not made anew', () => {
+    const path = join(folder, 'secret-key')
+    const running = installationKeys(settings(folder))
+    running.all()
+    rmSync(path)
+    expect(() => running.all()).toThrow(/ENOENT/)
+    expect(readdirSync(folder)).toEqual([])
+    symlinkSync(join(folder, 'not mounted'), path)
+    expect(() => firstKey(settings(folder))).toThrow()
+    expect([readdirSync(folder), lstatSync(path).isSymbolicLink()]).toEqual([['secret-key'], true])
+  })
+
+  test('that is replaced is seen by a process that runs, also where the new file has the time of the old one', () => {
+    const path = join(folder, 'secret-key')
+    const running = installationKeys(settings(folder))
+    const [old] = running.all()
+    const { atime, mtime } = statSync(path)
+    utimesSync(path, atime, mtime)
+    expect(running.all()).toEqual([old])
+    addKeyToFile(settings(folder))
+    utimesSync(path, atime, mtime)
+    expect(running.all()).toHaveLength(2)
   })
 
   test('is rotated in the file whole: the new one first, begun once, and a process that runs sees it', () => {
