@@ -183,6 +183,20 @@ describe('a policy', () => {
     expect(world.asked).toHaveLength(1)
   })
 
+  test('is none without an end: whoever sends on and on is hung up on', async () => {
+    const hungUp = new Promise((resolve) => {
+      world.answer = (_, response) => {
+        const more = (): void => {
+          while (response.write('x'.repeat(16_384)));
+        }
+        response.writeHead(200, { 'content-type': 'text/plain' }).on('drain', more).once('close', resolve)
+        more()
+      }
+    })
+    expect(await policiesAt().policyFor('sts.test')).toBeUndefined()
+    await hungUp
+  })
+
   test('is not silence', async () => {
     const silent = createServer({ key, cert }).listen(0, '127.0.0.1')
     await once(silent, 'listening')
