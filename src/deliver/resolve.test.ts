@@ -274,6 +274,14 @@ test.each([
   expect(shown(await resolverOf().relayHosts(host))).toEqual(expected)
 })
 
+test('a relay that could not be found is looked for again at the next mail', async () => {
+  const resolver = resolverOf()
+  dns.zone['back.test'] = 'servfail'
+  expect(shown(await resolver.relayHosts('back.test'))).toBe('dns_failure')
+  dns.zone['back.test'] = { a: [public1] }
+  expect(shown(await resolver.relayHosts('back.test'))).toEqual([`back.test ${public1}`])
+})
+
 test('without servers of its own, a relay is found as the system finds it', async () => {
   expect(shown(await resolverOf({ servers: [] }).relayHosts('localhost'))).toContain('localhost 127.0.0.1')
   expect(shown(await resolverOf({ servers: [] }).relayHosts('not a name'))).toBe('dns_failure')
