@@ -18,7 +18,7 @@ export function feedbackCommands(program: Command, cli: Cli): void {
         const { items: all } = await pageUnmatchedFeedback(db, limit)
         const rows = () => all.map((u) => [u.id, u.receivedAt, u.reason, u.source, u.sender, u.addressee, u.sizeBytes])
         const heads = ['ID', 'RECEIVED', 'REASON', 'SOURCE', 'SENDER', 'ADDRESSEE', 'BYTES']
-        cli.show(all, () => table(heads, rows(), 'No feedback is unmatched.'))
+        cli.show(all, () => table(heads, rows(), 'No feedback is unmatched.', limit))
       }),
     )
   group

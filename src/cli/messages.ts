@@ -62,7 +62,7 @@ export function messageCommands(program: Command, cli: Cli): void {
           Object.keys(filter).length === 0 ? 'The workspace has no message yet.' : 'There is no such message.'
         const rows = () => all.map((m) => [m.id, m.createdAt, m.status, m.deliveryStatus, m.recipient, m.subject])
         const heads = ['ID', 'CREATED', 'STATUS', 'DELIVERY', 'RECIPIENT', 'SUBJECT']
-        cli.show(all, () => table(heads, rows(), none))
+        cli.show(all, () => table(heads, rows(), none, limit))
       }),
     )
   sendAgainCommand(group, cli)

@@ -24,6 +24,13 @@ test('whatever a command says, and in whatever way it fails: lines stay lines, a
   expect(JSON.parse(out)).toEqual({ said })
 })
 
+test('a list that is as long as was asked for says that there may be more', () => {
+  const shown = (limit?: number) => table(['SAID'], [['a'], ['b']], 'Nothing.', limit)
+  expect(shown(2)).toBe('SAID\na\nb\n\n(the latest 2; a higher --limit shows older ones)')
+  expect(shown(3)).toBe('SAID\na\nb')
+  expect(shown()).toBe('SAID\na\nb')
+})
+
 describe('a list of any length', () => {
   const heads = ['SAID', 'AT']
   const rowOf = (said: string) => [said, 'now']

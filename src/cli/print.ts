@@ -36,11 +36,17 @@ const plain = (text: string): string => text.replace(terminalControls, ' ')
 
 type Cell = string | number | boolean | Date | undefined | null
 
-/** Columns under their heads, as wide as their widest cell. */
-export function table(heads: readonly string[], rows: readonly (readonly Cell[])[], none: string): string {
+/** Columns under their heads, as wide as their widest cell. Where there are as many rows as were asked for, nobody could see that there are more. */
+export function table(
+  heads: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  none: string,
+  limit = Infinity,
+): string {
   if (rows.length === 0) return none
   const lines = [heads, ...rows.map((row) => row.map(cellText))]
-  return inColumns(lines, widthsOf(lines)).join('\n')
+  const more = rows.length < limit ? [] : ['', `(the latest ${limit}; a higher --limit shows older ones)`]
+  return [...inColumns(lines, widthsOf(lines)), ...more].join('\n')
 }
 
 /** The rows of a long table whose columns are as wide as their widest cell: behind them a wider cell widens its column. */

@@ -28,7 +28,7 @@ export function refusedCommand(group: Command, cli: Cli): void {
             return [at, source, code, sender, recipientDomain, callerId, requestId, field, error]
           })
         const heads = ['TIME', 'SOURCE', 'CODE', 'SENDER', 'RECIPIENT AT', 'KEY OR LOGIN', 'REQUEST', 'FIELD', 'TOLD']
-        cli.show(all, () => table(heads, rows(), 'Nothing was refused in the last 30 days.'))
+        cli.show(all, () => table(heads, rows(), 'Nothing was refused in the last 30 days.', limit))
       }),
     )
 }

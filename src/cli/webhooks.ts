@@ -127,7 +127,7 @@ export function webhookCommands(program: Command, cli: Cli): void {
         const rows = () =>
           items.map((each) => [each.id, each.type, each.messageId, each.createdAt, each.state, each.nextAttemptAt])
         const heads = ['EVENT', 'TYPE', 'MESSAGE', 'AT', 'STATE', 'NEXT TRY']
-        cli.show(items, () => table(heads, rows(), 'There are no events yet.'))
+        cli.show(items, () => table(heads, rows(), 'There are no events yet.', limit))
       }),
     )
   command('replay', 'send an event again, or of a time all that the endpoint wants: same ids, same bytes, eight tries')
