@@ -98,7 +98,7 @@ export function Shell() {
 }
 
 function Frame({ children }: { readonly children: ReactNode }) {
-  const { workspace } = useLooking()
+  const { session, workspace } = useLooking()
   useLive(workspace?.workspaceId)
   useKeptFocus()
   const isSilent = silence.use()
@@ -137,6 +137,10 @@ function Frame({ children }: { readonly children: ReactNode }) {
           {open ? <X aria-hidden className="size-5" /> : <MenuIcon aria-hidden className="size-5" />}
         </IconButton>
         <Brand />
+        {/* The menu that names it is closed here, and whoever is in several must not suppress somebody in the wrong one. */}
+        {session.workspaces.length > 1 && (
+          <p className="ml-auto min-w-0 truncate pl-2 text-sm text-soft">{workspace?.name}</p>
+        )}
       </header>
       <aside
         className={`${open ? 'flex' : 'hidden'} flex-col gap-4 border-line bg-card p-3 max-lg:fixed max-lg:inset-x-0 max-lg:top-[3.1rem] max-lg:bottom-0 max-lg:z-30 max-lg:overflow-y-auto lg:sticky lg:top-0 lg:flex lg:h-dvh lg:border-r print:hidden`}
@@ -218,7 +222,7 @@ function NoWorkspace() {
 
 function Brand() {
   return (
-    <Link to="/" className="flex items-center gap-2 rounded font-semibold">
+    <Link to="/" className="flex shrink-0 items-center gap-2 rounded font-semibold">
       <img src="/posthorn.svg" alt="" className="size-6" />
       Posthorn
     </Link>

@@ -497,6 +497,9 @@ describe('words that are too long, or none, or turned around', () => {
     await person.setViewportSize(phone)
     await signIn(person, visit.origin, login)
     await heading(person, 'Overview')
+    // Where the menu is closed, whoever is in several workspaces still sees in which.
+    const banner = person.getByRole('banner')
+    expect(await banner.getByRole('paragraph').innerText()).toMatch(/^(?:Shop|Our bakery|Bakery)$/)
     await press(person, 'Open the menu')
     await person.getByRole('button', { name: /^Theme/ }).focus()
     await person.keyboard.press('Tab')
@@ -523,6 +526,10 @@ describe('words that are too long, or none, or turned around', () => {
     await last.scrollIntoViewIfNeeded()
     await last.click()
     await person.getByText('No message yet.').waitFor()
+    const [brand, name] = [banner.getByRole('link'), banner.getByText(/^WWW/)]
+    const [ours, theirs] = [await brand.boundingBox(), await name.boundingBox()]
+    expect((ours?.x ?? 0) + (ours?.width ?? 0)).toBeLessThanOrEqual(theirs?.x ?? 0)
+    expect(await brand.evaluate((link) => link.scrollWidth - link.clientWidth)).toBe(0)
     await press(person, 'Open the menu')
     await person.getByRole('button', { name: login.email }).click()
     await person.getByRole('menuitem', { name: 'Account' }).click()
