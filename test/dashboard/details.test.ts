@@ -259,6 +259,25 @@ test('what can be done to a row is in sight on a tablet, and all columns are aga
   await page.setViewportSize({ width: 1280, height: 900 })
 })
 
+test('on a phone a state stands level with the words before it', async () => {
+  await shop.accepted({ recipient: 'delivered@simulator.posthorn.test', subject: 'Level' })
+  await page.setViewportSize({ width: 390, height: 844 })
+  await go('/messages')
+  const line = page
+    .getByRole('row')
+    .filter({ hasText: 'Level' })
+    .locator('dl > div')
+    .filter({ hasText: 'Provider says' })
+  const bottomOf = (words: string) =>
+    line.getByText(words, { exact: true }).evaluate((element) => {
+      const text = document.createRange()
+      text.selectNodeContents(element)
+      return text.getBoundingClientRect().bottom
+    })
+  expect(await bottomOf('Provider says')).toBeCloseTo(await bottomOf('Delivered'), 0)
+  await page.setViewportSize({ width: 1280, height: 900 })
+})
+
 test('whoever works by keys stays in the list when what they pressed goes away', async () => {
   for (const recipient of ['gone@example.com', 'there@example.com'])
     await visit.posthorn.cli('suppression', 'add', shop.id, recipient)
@@ -410,6 +429,11 @@ test('operators make a plan and say where it is upgraded, and no name is taken t
     await route.fulfill({ json: { items: items.filter(({ name }) => name !== 'late') } })
   })
   await go('/operator/plans', operator)
+  // "None" would be read as nothing at all, as the plan beside it has it.
+  const limitsOf = (plan: string) =>
+    operator.getByRole('row').filter({ hasText: plan }).getByRole('cell').allTextContents()
+  await expect.poll(async () => (await limitsOf('unlimited')).slice(2, 5), soon).toEqual(Array(3).fill('no limit'))
+  expect((await limitsOf('free')).slice(2, 5)).toEqual(['0', '0', '0'])
   await operator.getByRole('button', { name: 'Make a plan' }).click()
   const dialog = operator.getByRole('dialog')
   await dialog.getByLabel('Name').fill('unlimited')

@@ -8,6 +8,7 @@ import { useIntervalOf } from '../live.ts'
 import { useMay } from '../session.tsx'
 import type { MessageTimeline } from '../shapes.ts'
 import { addressIn } from '../typed.ts'
+import { Address } from '../ui/address.tsx'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
@@ -258,7 +259,7 @@ function Details({ timeline: { message, queue, sandboxMailId } }: { readonly tim
     [
       'From',
       <Fragment key="from">
-        {message.sender}
+        <Address of={message.sender} />
         <UnicodeName of={message.sender} />
       </Fragment>,
     ],
@@ -266,7 +267,7 @@ function Details({ timeline: { message, queue, sandboxMailId } }: { readonly tim
       'To',
       <Fragment key="to">
         <Link to="/messages" search={messagesTo(message.recipient)} className="text-accent underline">
-          {message.recipient}
+          <Address of={message.recipient} />
           <span className="sr-only">: all messages to it</span>
         </Link>
         <UnicodeName of={message.recipient} />

@@ -220,7 +220,7 @@ export function OperatorPlans() {
   const [changing, setChanging] = useState<Plan>()
   const [making, setMaking] = useState(false)
   const limit = (value: number | null) =>
-    value === null ? <span className="text-soft">none</span> : value.toLocaleString()
+    value === null ? <span className="text-soft">no limit</span> : value.toLocaleString()
   return (
     <Page
       title="Plans"
@@ -287,7 +287,7 @@ function PlanDialog({ plan, done }: { readonly plan?: Plan; readonly done: () =>
   return (
     <Dialog
       title={plan === undefined ? 'Make a plan' : `Change the plan “${plan.name}”`}
-      description="An empty limit is none."
+      description="What is left empty has no limit."
       open
       onOpenChange={done}
     >

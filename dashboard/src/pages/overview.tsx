@@ -138,7 +138,9 @@ function Totals({ totals, from }: Pick<UsageSeries, 'totals' | 'from'>) {
             {latencyMs === undefined ? '–' : duration(latencyMs.p50)}
           </span>
           {latencyMs !== undefined && (
-            <span className="text-xs text-soft">for half; 95% within {duration(latencyMs.p95)}</span>
+            <span className="text-xs text-soft">
+              for half; 95% <span className="whitespace-nowrap">within {duration(latencyMs.p95)}</span>
+            </span>
           )}
         </li>
       </ul>

@@ -133,7 +133,8 @@ export function Badge({
       className={`inline-flex items-center gap-1 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap ${tones[tone]}`}
     >
       {Icon !== undefined && <Icon aria-hidden className="size-3.5" strokeWidth={2.2} />}
-      {children}
+      {/* Its line is that of its word, not of its picture: beside other words it stands level with them. */}
+      <span className="self-baseline">{children}</span>
     </span>
   )
 }
