@@ -55,6 +55,26 @@ describe('the story of a message', () => {
     await page.keyboard.press('Escape')
   })
 
+  test('tells an event that is being posted from one that waits for its turn', async () => {
+    const id = await shop.accepted({ recipient: 'delivered@simulator.posthorn.test' })
+    // Behind many others an event waits for minutes; here as the service then says it.
+    type Told = { events: { webhook?: object }[] }
+    await page.route(`**/api/v1/messages/${id}/timeline`, async (route) => {
+      const told = (await (await route.fetch()).json()) as Told
+      const states = ['sending', 'waiting']
+      const events = told.events.map((event, index) => ({
+        ...event,
+        webhook: { attempts: [], state: states[index] ?? 'waiting', nextAttemptAt: '2026-01-01T00:00:00Z' },
+      }))
+      await route.fulfill({ json: { ...told, events } })
+    })
+    await go(`/messages/${id}`)
+    const webhook = (index: number) => page.getByRole('list', { name: 'Webhook' }).nth(index)
+    await webhook(0).getByText('Webhook: being posted').waitFor()
+    await webhook(1).getByText('Webhook: waits for its turn').waitFor()
+    await page.unrouteAll({ behavior: 'wait' })
+  })
+
   test('says why a webhook failed where the answer of its receiver does not, and which try was sent again', async () => {
     receiver.answer = (request, response) => {
       if (request.event.type === 'message.queued') return void response.writeHead(302, { location: '/there' }).end()

@@ -74,7 +74,12 @@ const url = () => `${location.origin}/api/v1/send`
 const curl = (key: string, mailboxId: string) => `curl ${url()} \\
   -H 'Authorization: Bearer ${key}' \\
   -H 'Content-Type: application/json' \\
-  -d '{"mailboxId":"${mailboxId}","recipient":"${recipient}","subject":"Hello","bodyText":"It works."}'`
+  -d '{
+    "mailboxId": "${mailboxId}",
+    "recipient": "${recipient}",
+    "subject": "Hello",
+    "bodyText": "It works."
+  }'`
 
 const node = (key: string, mailboxId: string) => `const response = await fetch('${url()}', {
   method: 'POST',

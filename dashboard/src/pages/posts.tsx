@@ -41,13 +41,20 @@ export function Posts({ id, webhook }: { readonly id: string; readonly webhook: 
         ))}
         {(state === 'waiting' || state === 'sending') && (
           <li className="flex items-center gap-1">
-            {state === 'sending' || isDue ? (
+            {state === 'sending' ? (
               <>
                 <Send aria-hidden className="size-3" /> Webhook: being posted
               </>
             ) : (
               <>
-                <Clock aria-hidden className="size-3" /> Webhook: next try <Time at={nextAttemptAt} />
+                <Clock aria-hidden className="size-3" />{' '}
+                {isDue ? (
+                  'Webhook: waits for its turn'
+                ) : (
+                  <>
+                    Webhook: next try <Time at={nextAttemptAt} />
+                  </>
+                )}
               </>
             )}
           </li>

@@ -175,7 +175,7 @@ export function Suppressions() {
       </Card>
       <Dialog
         title="Suppress a recipient"
-        description="Mail to it is refused from now on."
+        description="Mail to it is refused from now on. Import takes many at once."
         open={adding}
         onOpenChange={setAdding}
       >
@@ -265,8 +265,8 @@ function Import() {
       )}
       {send.data !== undefined && (
         <p role="status" className="text-sm text-good">
-          {send.data.added} added, {send.data.alreadyThere} {send.data.alreadyThere === 1 ? 'was' : 'were'} there
-          already.
+          {send.data.added.toLocaleString()} added, {send.data.alreadyThere.toLocaleString()}{' '}
+          {send.data.alreadyThere === 1 ? 'was' : 'were'} there already.
           {send.data.ignoredColumns.length > 0 && ` Not read: ${send.data.ignoredColumns.join(', ')}.`}
         </p>
       )}
@@ -320,7 +320,8 @@ function Undo() {
         <TextField label="Of the last hours" name="hours" type="number" min={1} max={8760} required defaultValue={24} />
         {undo.data !== undefined && (
           <p role="status" className="text-sm text-good">
-            {undo.data.removed === 1 ? '1 recipient is' : `${undo.data.removed} recipients are`} no longer suppressed.
+            {undo.data.removed === 1 ? '1 recipient is' : `${undo.data.removed.toLocaleString()} recipients are`} no
+            longer suppressed.
           </p>
         )}
       </DialogForm>
