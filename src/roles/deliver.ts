@@ -66,7 +66,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000, ...first })
   const { greet } = fence
   const { lockMs } = limits
-  // Whoever claims or arms asks each new connection first which database it leads to.
+  // Whoever claims, arms or ends asks each new connection first which database it leads to: one that took over may lack a claim behind the one that ends.
   const nudges = makeNudges(connection)
   const nudge = nudges.of('posthorn_webhooks')
   const queueDb = open('deliver', 4, {
@@ -78,7 +78,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     },
   })
   const armDb = open('arm', 1, { greet, lockMs })
-  const finishDb = open('finish', 1, { lockMs, nudge })
+  const finishDb = open('finish', 1, { greet, lockMs, nudge })
   const leaseMs = settings.POSTHORN_LEASE_SECONDS * 1000
   const leaseDb = openDatabase(connection, {
     name: 'posthorn leases',

@@ -174,6 +174,21 @@ describe('a backup', () => {
     }
   })
 
+  test('taken while delivery was stopped: stops it from the moment on when it is put back, for it went on in between', async () => {
+    const [stopped, there] = [await ending(storeWorld), await ending(freshDatabase)]
+    await makeAdmitter(stopped.db).admit(stopped.submission(await stopped.sender()))
+    await stopped.db.run(
+      `insert into delivery_stops (kind, reason, since) select kind, 'test', '2026-01-01Z' from unnest(array['fence', 'pause']) kind`,
+    )
+    const before = new Date()
+    const told = join(folder, 'stopped.backup')
+    await backUp(stopped.connection, told)
+    await restore(there.connection, told)
+    const { delivery_stops: stops = [] } = await contentOf(there.connection)
+    const [, since = ''] = /^\(fence,restored,,"(.*)"\)$/.exec(stops.join()) ?? []
+    expect(new Date(since).getTime()).toBeGreaterThanOrEqual(before.getTime() - 1)
+  })
+
   test('is not put over a database that is used', async () => {
     await expect(restore(world.connection, file)).rejects.toThrow(/empty database/)
   })

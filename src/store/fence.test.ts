@@ -312,6 +312,74 @@ test('behind the fence, and in the pause after a failover, nobody reaps, for the
   expect(await reasons()).toEqual([])
 })
 
+describe.each(['fence', 'pause'])(
+  'behind a %s that nobody has decided about, what a worker tells of a claim of before',
+  (kind) => {
+    const beforeDot = {
+      status: 'failed',
+      error: 'no such user',
+      outcome: 'failed',
+      attempt: { phase: 'rcpt', smtp: { stage: 'rcpt', code: 550 } },
+      event: { attempt: 1, reason: 'rcpt_5xx' },
+      report: {
+        type: 'hard_bounce',
+        rank: 3,
+        detail: '550',
+        bounce: { class: 'recipient', rule: 'x', permanent: true, final: true, source: 'smtp' },
+        suppress: true,
+        facts: {},
+      },
+    } as const
+    const stop = () => world.db.run('select stop_delivery_1($1, $2, null)', [kind, 'test'])
+
+    test('is no failure before its dot: a claim that is lost may have delivered it, and its 250 is believed', async () => {
+      const recorder = makeRecorder(world.db, world.db, await world.node())
+      const [claim] = (await world.claimed(sender, [{}])) as [Armable]
+      await stop()
+      expect(await recorder.finish(endingOf(claim, beforeDot))).toBe(true)
+      expect(await statusOf(claim.id)).toBe('retrying')
+      expect(await world.value('select attempts from outbound where message_id = $1', [claim.id])).toBe(0)
+      const told = `select type, facts from events where message_id = $1 order by sequence desc limit 1`
+      expect(await world.db.run(told, [claim.id])).toMatchObject([
+        { type: 'message.retrying', facts: { reason: 'shutdown', nextAttemptAt: expect.any(String) as unknown } },
+      ])
+      expect(await world.value('select count(*)::integer from suppressions')).toBe(0)
+      expect(await world.value('select count(*)::integer from reports')).toBe(0)
+
+      const lost = endingOf({ ...claim, epoch: claim.epoch + 1, token: '77' })
+      expect(await replayEndings(world.db.rows, [lost])).toEqual(['orphan'])
+      expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+      await liftFence(world.db)
+      expect(await statusOf(claim.id)).toBe('sent')
+    })
+
+    test('is a failure where a receiver has refused its dot, and another try may be told of', async () => {
+      const recorder = makeRecorder(world.db, world.db, await world.node())
+      const [dotted, tried, armed] = (await world.claimed(sender, [{}, {}, { armed: true }])) as [
+        Armable,
+        Armable,
+        Armable,
+      ]
+      await stop()
+      expect(await recorder.finish(endingOf(dotted, refused))).toBe(true)
+      expect(await recorder.finish(endingOf(tried, { ...temporary, evidence: undefined } as Partial<Ending>))).toBe(
+        true,
+      )
+      expect(await recorder.finish(endingOf(armed, { ...beforeDot, evidence: 'not_written' }))).toBe(true)
+      expect(await Promise.all([dotted, tried, armed].map(({ id }) => statusOf(id)))).toEqual([
+        'failed',
+        'retrying',
+        'retrying',
+      ])
+      // When nothing was lost it is tried again, and fails as ever.
+      await world.db.run('delete from delivery_stops')
+      const again = (await claimAll()).find(({ id }) => id === armed.id) as Armable
+      expect(await recorder.finish(endingOf(again, beforeDot))).toBe(true)
+      expect(await statusOf(armed.id)).toBe('failed')
+    })
+  },
+)
+
 describe('replies out of a journal', () => {
   test('of an armed claim are written down; of one that is decided, told again, do nothing', async () => {
     const [accepted, refused] = await world.claimed(sender, [{ armed: true }, { armed: true }])
@@ -608,6 +676,39 @@ describe('the operator decides', () => {
       'delivery_unknown',
     ])
   })
+
+  test('to assume that it was sent: what a worker puts off in the pause behind a failover, too, before another one finds what is lost', async () => {
+    const recorder = makeRecorder(world.db, world.db, await world.node())
+    const [putOff] = (await world.claimed(sender, [{}])) as [Armable]
+    await world.db.run(`select stop_delivery_1('pause', 'timeline', null)`)
+    const refusal = { phase: 'rcpt', smtp: { stage: 'rcpt', code: 450 } }
+    await recorder.finish(
+      endingOf(putOff, { status: 'retrying', outcome: 'retry', delayMs: 3_600_000, attempt: refusal }),
+    )
+    await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
+    expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+    expect(await statusOf(putOff.id)).toBe('delivery_unknown')
+  })
+
+  test.each(['pause', 'fence'])(
+    'to assume that it was sent: also what came behind a %s that a standby brought along, and that was over on the server before it',
+    async (kind) => {
+      const mark = await delivering()
+      await check(mark.node, { counter: mark.counter, era: 0 })
+      await world.db.run(`select stop_delivery_1($1, 'test', null)`, [kind])
+      const [accepted] = await queued()
+      // All of this came over; the rest of what that server did, and that the mail was sent, did not.
+      await world.db.run(`update installation set value = '00000000' where name in ('timeline', 'timeline_seen')`)
+      expect(await check(mark.node, { counter: mark.counter + 1, era: 0 })).toMatchObject({ trouble: 'behind' })
+      const [later] = await queued()
+      expect(await check(mark.node, { counter: mark.counter + 1, era: 0 })).toMatchObject({ trouble: 'behind' })
+      expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+      expect(await Promise.all([accepted, later].map((id) => statusOf(id as string)))).toEqual([
+        'delivery_unknown',
+        'queued',
+      ])
+    },
+  )
 
   test('to assume that it was sent: what a worker hands back at any moment before the decision, too', async () => {
     const recorder = makeRecorder(world.db, world.db, await world.node())

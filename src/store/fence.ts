@@ -142,11 +142,14 @@ const lift = sql('lift-fence', 'select * from lift_fence_1()')
 
 /**
  * A backup was put back on purpose: said in the transaction that puts it there. Also where nothing in it was unsent, because the next start would find
- * another cluster, or a row behind its file; as there, a database without a message has nothing that could be sent twice.
+ * another cluster, or a row behind its file; as there, a database without a message has nothing that could be sent twice. A stop that stands in the
+ * backup was over when it was taken out of it: what was accepted, or came due, since then may have been sent before now.
  */
 export const stopRestored = sql(
   'stop-restored',
-  `select stop_delivery_1('fence', 'restored', null) where exists (select from messages)`,
+  `with over as (delete from delivery_stops where kind = 'pause' and exists (select from messages))
+   insert into delivery_stops (kind, reason) select 'fence', 'restored' where exists (select from messages)
+   on conflict (kind) do update set reason = excluded.reason, facts = null, since = excluded.since`,
 )
 
 /**
@@ -156,10 +159,16 @@ export const stopRestored = sql(
 const decided = <T>(db: Db, ask: () => Promise<T>, refused: Refused = () => undefined): Promise<T> =>
   pastRefused(db, () => despiteDeadlocks(ask), refused, true)
 
+/** A pause behind a failover stops delivery as a fence does, and may be the first of both: what a worker has put off since waits for its time, and was due before. */
+async function stoppedSince(db: Db): Promise<Date | undefined> {
+  const found = (await readStops(db.rows)).filter(({ kind }) => kind !== 'drain').map(({ since }) => since)
+  return found.toSorted((one, other) => one.getTime() - other.getTime())[0]
+}
+
 /** What could be sent between `since` and the moment when delivery stopped becomes delivery_unknown; answers how many. */
 export async function assumeSentSince(db: Db, since: Date, refused?: Refused): Promise<number> {
   await db.rows(stopByOperator) // where nothing has stopped it yet
-  const till = (await readStops(db.rows)).find(({ kind }) => kind === 'fence')?.since ?? (await databaseNow(db))
+  const till = (await stoppedSince(db)) ?? (await databaseNow(db))
   let moved = 0
   const most = limits.claimsPerStatementMax * 5
   for (let after: string | null = leastId; after !== null;) {

@@ -1299,6 +1299,12 @@ begin
   perform pg_advisory_xact_lock(hashtext('posthorn check-in'));
   select * into here from delivery_server();
   select * into mine from delivering_nodes n where n.id = node for update;
+  -- A stop that stands here since before this server took over may have been over by then, and delivery gone on: it stands since now.
+  if here.timeline <> (select i.value from installation i where i.name in ('timeline', 'timeline_seen') order by i.name desc limit 1) then
+    delete from delivery_stops where kind = 'pause';
+    update delivery_stops set since = app_now() where kind = 'fence';
+  end if;
+  perform remember_installation('timeline_seen', here.timeline);
   era_now := coalesce((select i.value::bigint from installation i where i.name = 'era'), 0);
   -- A database without a message has nothing that could be sent twice.
   first_use := not exists (select from messages);
@@ -1995,6 +2001,10 @@ declare
   done integer;
 begin
   perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
+  -- Whoever lifts a stop has chosen behind these locks, or before them.
+  if exists (select from delivery_stops where kind in ('fence', 'pause')) then
+    batch := handed_back_1(batch);
+  end if;
 
   return query
   with asked as materialized (
@@ -2073,6 +2083,21 @@ begin
     return query select l.id, l.epoch from late_proof_1(batch) l;
   end if;
 end $function$;
+CREATE OR REPLACE FUNCTION public.handed_back_1(batch json)
+ RETURNS json
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(json_agg(case when e.status = 'failed' and not proves_reply(e.status, e.evidence, e.facts) then (
+           value::jsonb - array['report', 'report_type', 'report_event', 'rank', 'detail', 'bounce', 'rule', 'deferred_by'] || jsonb_build_object(
+             'status', 'retrying', 'delay_ms', 0, 'uses_try', false, 'outcome', 'retry', 'suppress', false, 'error', words.said,
+             'event', coalesce((value -> 'event')::jsonb, '{}') - 'bounce' || jsonb_build_object('reason', 'shutdown', 'errorMessage', words.said,
+               'nextAttemptAt', to_char(app_now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
+         )::json else value end order by n), '[]')
+    from json_array_elements(batch) with ordinality told(value, n)
+         cross join lateral endings_of_2(json_build_array(value)) e
+         cross join (values ('Delivery was stopped, and the database may lack another try of the message: that this one failed does not count.')) words(said)
+$function$;
 CREATE OR REPLACE FUNCTION public.held_1(spaces uuid[], ids uuid[])
  RETURNS SETOF uuid
  LANGUAGE plpgsql

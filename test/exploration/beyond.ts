@@ -83,7 +83,10 @@ function takesOver(world: World, state: State): void {
   if (kept === undefined) return
   const serverTimeline = world.database.serverTimeline + 1
   Object.assign(world.database, copyTables(kept.tables), { serverTimeline })
-  if (world.scope.restored === true) world.database.stops.set('fence', { reason: 'restored', since: state.now })
+  if (world.scope.restored === true) {
+    world.database.stops.delete('pause')
+    world.database.stops.set('fence', { reason: 'restored', since: state.now })
+  }
   state.lacksSince = Math.min(state.lacksSince ?? Infinity, kept.at)
   state.failovers++
   state.server++
@@ -136,7 +139,7 @@ export const assumeSteps: Readonly<Record<Recovering['step'], AssumeStep>> = {
   till: {
     words: 'it reads since when',
     act: (world, state, recovering) => {
-      recovering.till = world.database.stops.get('fence')?.since ?? state.now
+      recovering.till = Math.min(...[...world.database.stops.values()].map(({ since }) => since))
       recovering.step = 'assume'
     },
   },

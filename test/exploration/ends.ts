@@ -31,6 +31,7 @@ const seen = {
   '550 to the dot': facts({ ...pastDot, ...said(550) }),
   'no reply to the dot': facts({ ...pastDot, trouble: 'closed' }),
   'the line is cut in the content': facts({ phase: 'content', trouble: 'closed' }),
+  '450 to RCPT': facts({ phase: 'rcpt', ...said(450) }),
   '550 to RCPT': facts({ phase: 'rcpt', ...said(550) }),
   'nobody is found': facts({ phase: 'connect', trouble: 'connect_failed' }),
   'an arm without an answer': facts({ ...atArm, trouble: 'arm_failed', needsDisarm: true }),

@@ -71,7 +71,7 @@ function nextStep(world: World, from: State, been: ReadonlySet<string>): Step | 
   for (const node of from.nodes) if (!node.alive) return first(any, (take) => nodeSteps(world, from, node, take))
   for (const node of from.nodes)
     for (const flight of node.flights) {
-      const connects = flight.stage === 'claimed' || flight.stage === 'telling'
+      const connects = ['claimed', 'ending', 'telling'].includes(flight.stage)
       if (connects && node.greeted !== from.server) continue
       const { stage, fate } = flight
       const isHeard = stage === 'dotted' && fate !== undefined && fate !== 'cut'

@@ -86,24 +86,27 @@ export const scopes = {
     left: { late: 1, times: 3, heartbeats: 1, suppressions: 1 },
   },
   failover: {
-    says: 'a standby that lacks the last commits, a node that dies, and an operator',
+    says: 'a standby that lacks the last commits, a node that dies, an operator, and all that receivers say',
     nodes: 2,
     messages: 1,
     triesMax: 2,
+    refusals: true,
     left: { kills: 1, times: 1, copies: 1, failovers: 1, recovers: 1 },
   },
   failovers: {
-    says: 'two of them, behind one another',
+    says: 'two of them, behind one another, and all that receivers say',
     nodes: 1,
     messages: 1,
     triesMax: 2,
+    refusals: true,
     left: { kills: 1, copies: 2, failovers: 2, recovers: 2 },
   },
   backup: {
-    says: 'a backup that is put back, and a node that dies',
+    says: 'a backup that is put back, a node that dies, and all that receivers say',
     nodes: 1,
     messages: 1,
     triesMax: 2,
+    refusals: true,
     restored: true,
     left: { kills: 1, times: 1, copies: 1, failovers: 1, recovers: 2 },
   },
@@ -164,6 +167,8 @@ export const slips = {
   'arm without epoch': scopes.late,
   'no pause after a failover': scopes.failover,
   'what is under way is not assumed to be sent': scopes.failover,
+  'a failure counts though nobody has decided': { ...scopes.failover, nodes: 1, refusals: true },
+  'ends are told on a connection that was not compared': { ...scopes.failover, nodes: 1, refusals: true },
 } as const satisfies Record<string, Scope>
 
 export type Slip = keyof typeof slips

@@ -123,6 +123,7 @@ export function copyTables(of: Tables): Tables {
     stops: new Map(of.stops),
     orphans: new Map(of.orphans),
     timeline: of.timeline,
+    timelineSeen: of.timelineSeen,
     era: of.era,
     eraSeen: of.eraSeen,
     serverTimeline: of.serverTimeline,
@@ -137,9 +138,9 @@ function copyRecord(record: MessageRecord): MessageRecord {
 
 export function tablesOf(database: ModelDatabase): Tables {
   const { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans } = database
-  const { timeline, era, eraSeen, serverTimeline } = database
+  const { timeline, timelineSeen, era, eraSeen, serverTimeline } = database
   const maps = { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans }
-  return { ...maps, timeline, era, eraSeen, serverTimeline }
+  return { ...maps, timeline, timelineSeen, era, eraSeen, serverTimeline }
 }
 
 export function copyState(of: State): State {
@@ -198,12 +199,9 @@ const rankOf = (values: ReadonlySet<number>): ((value: number) => number) => {
   return (value) => sorted.indexOf(value)
 }
 
-function orderOfTimes(
-  { now, kept, recovering, lacksSince, tables }: State,
-  all: readonly Tables[],
-): (at: number) => string {
-  const fence = tables.stops.get('fence')?.since
-  const cuts = [kept?.at, recovering?.till, recovering?.since, fence, lacksSince].filter((at) => at !== undefined)
+function orderOfTimes({ now, kept, recovering, lacksSince }: State, all: readonly Tables[]): (at: number) => string {
+  const stopped = all.flatMap(({ stops }) => [...stops.values()].map(({ since }) => since))
+  const cuts = [kept?.at, recovering?.till, recovering?.since, lacksSince, ...stopped].filter((at) => at !== undefined)
   const times = all.flatMap(({ outbound }) =>
     [...outbound.values()].flatMap(({ dueAt, leaseUntil, expiresAt }) => [dueAt, leaseUntil ?? 0, expiresAt]),
   )
@@ -232,7 +230,7 @@ function nameOfTables(tables: Tables, when: (at: number) => string, era: (value:
     [...suppressed].join(),
     stopped.sort().join(),
     [...orphans].map(([name, { status }]) => `${name}${status}`).join(),
-    `${tables.timeline} ${era(tables.era)} ${era(tables.eraSeen)} ${tables.serverTimeline}`,
+    `${tables.timeline} ${tables.timelineSeen} ${era(tables.era)} ${era(tables.eraSeen)} ${tables.serverTimeline}`,
   ].join(';')
 }
 

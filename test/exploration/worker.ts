@@ -148,7 +148,9 @@ export function flightSteps(world: World, from: State, node: Node, flight: Fligh
 
   function claimedSteps(): void {
     change(`does not get through with ${its}`, (_, __, own) => end(own, 'the line is cut in the content'))
-    if (refusals) change(`hears 550 to RCPT of ${its}`, (_, __, own) => end(own, '550 to RCPT'))
+    if (refusals)
+      for (const said of ['450 to RCPT', '550 to RCPT'] as const)
+        change(`hears ${said} of ${its}`, (_, __, own) => end(own, said))
     if (world.scope.outOfReach === true) change(`finds nobody for ${its}`, (_, __, own) => end(own, 'nobody is found'))
     if (from.tables.stops.size > 0) change(`hands ${its} back`, (_, __, own) => end(own, 'handed back'))
     if (world.slip === 'no arm') dotSteps()
@@ -221,6 +223,7 @@ export function flightSteps(world: World, from: State, node: Node, flight: Fligh
   }
 
   function endingSteps(): void {
+    if (node.greeted !== from.server && world.slip !== 'ends are told on a connection that was not compared') return
     const ending = flight.end as End
     const words = `tells how ${its} ended (${ending.name})`
     const values = () => [JSON.stringify([ending.row]), [flight.id]]

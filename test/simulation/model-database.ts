@@ -1,4 +1,4 @@
-// The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_1 with late_proof_1, reap_3, replay_3, check_in_1, and what an operator
+// The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_1 with handed_back_1 and late_proof_1, reap_3, replay_3, check_in_1, and what an operator
 // decides after a restore (assume_sent_2, lift_fence_1), as far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
 // a way to write such a function wrongly that the model checker named; the simulation must see each fail.
 import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
@@ -16,6 +16,7 @@ export type Flaw =
   | 'no pause after a failover'
   | 'what is under way is not assumed to be sent'
   | 'what may have gone early is spared'
+  | 'a failure counts though nobody has decided'
 
 /** For an hour, which no schedule has. */
 const unarmedForgottenMs = 30_000
@@ -67,6 +68,7 @@ export interface Kept {
   readonly stops: Map<string, Stop>
   readonly orphans: Map<string, FinishRow>
   readonly timeline: number | undefined
+  readonly timelineSeen: number | undefined
   readonly era: number
   readonly eraSeen: number
 }
@@ -100,6 +102,21 @@ function provesReply({ status, evidence, facts: { phase, trouble, smtp } }: Fini
   const kind = Math.floor((smtp?.code ?? 0) / 100)
   if (evidence === undefined) return (status === 'sent' && kind === 2) || (status === 'failed' && kind === 5)
   return evidence === 'eod_4xx' && kind === 4 && (status === 'retrying' || status === 'failed')
+}
+
+/** As the function `handed_back_1`: what no reply to the dot proves was not decided by this attempt. */
+function handedBack(ending: FinishRow): FinishRow {
+  if (ending.status !== 'failed' || provesReply(ending)) return ending
+  const { report: _, report_event: __, deferred_by: ___, ...rest } = ending
+  return {
+    ...rest,
+    status: 'retrying',
+    delay_ms: 0,
+    uses_try: false,
+    outcome: 'retry',
+    event: { reason: 'shutdown' },
+    suppress: false,
+  }
 }
 
 /** The server's own words: the statement left nothing behind. */
@@ -150,6 +167,8 @@ export class ModelDatabase {
   orphans = new Map<string, FinishRow>()
   /** On which all of them were. */
   timeline: number | undefined
+  /** On which somebody has compared himself with it. */
+  timelineSeen: number | undefined
   era = 0
   eraSeen = 0
   /** On which the server writes. */
@@ -169,8 +188,8 @@ export class ModelDatabase {
   kept(): Kept {
     const { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans } = this
     const tables = { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans }
-    const { timeline, era, eraSeen } = this
-    return { ...structuredClone(tables), at: this.#options.now(), timeline, era, eraSeen }
+    const { timeline, timelineSeen, era, eraSeen } = this
+    return { ...structuredClone(tables), at: this.#options.now(), timeline, timelineSeen, era, eraSeen }
   }
 
   /** Another server goes on from there. */
@@ -439,7 +458,10 @@ export class ModelDatabase {
     }
   }
 
-  #finish(batch: readonly FinishRow[]): object[] {
+  #finish(told: readonly FinishRow[]): object[] {
+    const counts = this.#options.flaw === 'a failure counts though nobody has decided'
+    const isUndecided = this.stops.has('fence') || this.stops.has('pause')
+    const batch = isUndecided && !counts ? told.map(handedBack) : told
     const rowOf = ({ id, epoch, token }: FinishRow) =>
       this.#options.flaw === 'finish without epoch' ? this.outbound.get(id) : this.#ours(id, epoch, token)
     // The triggers refuse the whole statement.
@@ -586,6 +608,7 @@ export class ModelDatabase {
   #checkIn([node, , mark, markEra]: [string, string, number | null, number | null, number]): object[] {
     const mine = this.counters.get(node)
     const firstUse = this.messages.size === 0
+    this.#renewInherited()
     if (markEra !== null && markEra > this.era) {
       if (firstUse) this.era = markEra
       else this.eraSeen = Math.max(this.eraSeen, markEra)
@@ -606,6 +629,16 @@ export class ModelDatabase {
         serverKnown: true,
       },
     ]
+  }
+
+  /** A stop that came over with a standby may have been decided about before that took over. */
+  #renewInherited(): void {
+    const { serverTimeline, timelineSeen = this.timeline ?? serverTimeline } = this
+    this.timelineSeen = serverTimeline
+    if (timelineSeen === serverTimeline) return
+    this.stops.delete('pause')
+    const fence = this.stops.get('fence')
+    if (fence !== undefined) this.stops.set('fence', { ...fence, since: this.#options.now() })
   }
 
   /** Somebody may have sent what waits here, in this era, and nobody who knows of it is here to say so. */
