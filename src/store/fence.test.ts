@@ -362,9 +362,11 @@ describe.each(['fence', 'pause'])(
       ]
       await stop()
       expect(await recorder.finish(endingOf(dotted, refused))).toBe(true)
-      expect(await recorder.finish(endingOf(tried, { ...temporary, evidence: undefined } as Partial<Ending>))).toBe(
-        true,
-      )
+      expect(
+        await recorder.finish(
+          endingOf(tried, { status: 'retrying', delayMs: 1_000, outcome: 'retry', attempt: temporary.attempt }),
+        ),
+      ).toBe(true)
       expect(await recorder.finish(endingOf(armed, { ...beforeDot, evidence: 'not_written' }))).toBe(true)
       expect(await Promise.all([dotted, tried, armed].map(({ id }) => statusOf(id)))).toEqual([
         'failed',

@@ -138,7 +138,7 @@ interface AssumeStep {
 export const assumeSteps: Readonly<Record<Recovering['step'], AssumeStep>> = {
   till: {
     words: 'it reads since when',
-    act: (world, state, recovering) => {
+    act: (world, _, recovering) => {
       recovering.till = Math.min(...[...world.database.stops.values()].map(({ since }) => since))
       recovering.step = 'assume'
     },
