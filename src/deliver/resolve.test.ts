@@ -21,6 +21,12 @@ const zone: Zone = {
   'a.two.test': { a: [public1], aaaa: ['2606:4700::1'] },
   'b.two.test': { a: [public2] },
   'equal.test': { mx: ['a', 'b'].map((host) => ({ preference: 5, exchange: `${host}.two.test` })) },
+  'signed.test': {
+    mx: ['mx.signed.test', 'a.two.test'].map((exchange) => ({ preference: 5, exchange })),
+    secure: true,
+  },
+  'mx.signed.test': { a: [public1], secure: true },
+  'unsigned.test': { mx: [{ preference: 5, exchange: 'mx.signed.test' }] },
   'implicit.test': { a: [public1] },
   'implicit6.test': { aaaa: ['2606:4700::1'] },
   'alias.test': { cname: 'two.test' },
@@ -258,6 +264,18 @@ describe('who may answer', () => {
     expect(shown(found)).toEqual([`a.two.test ${public1}`, 'a.two.test 2606:4700::1', `b.two.test ${public2}`])
     await deaf.stop()
   })
+})
+
+// Else TLSA records would count, or their name servers hold up mail, of hosts that anybody on the way may have named (RFC 7672 2.2.1).
+test('a host is secure where both its name and its address were signed', async () => {
+  const secureOf = async (domain: string) => {
+    const found = await resolverOf({ random: () => 0.5 }).mailHosts(domain)
+    return 'hosts' in found && Object.fromEntries(found.hosts.map(({ host, secure }) => [host, secure]))
+  }
+  expect(await secureOf('signed.test')).toEqual({ 'mx.signed.test': true, 'a.two.test': false })
+  expect(await secureOf('unsigned.test')).toEqual({ 'mx.signed.test': false })
+  expect(await secureOf('mx.signed.test')).toEqual({ 'mx.signed.test': true })
+  expect(await secureOf('implicit.test')).toEqual({ 'implicit.test': false })
 })
 
 test.each([
