@@ -8,4 +8,9 @@ test('there are never more than so many, and the one that was set longest ago ma
     ['one', 3],
     ['third', 4],
   ])
+  // What is there already needs no room.
+  expect([...map.set('third', 5)]).toEqual([
+    ['one', 3],
+    ['third', 5],
+  ])
 })

@@ -29,6 +29,29 @@ test('nobody else is slowed: other addresses have their own count, an IPv6 custo
   expect(guesses.failed('2001:db8:1:3::1')).toBe(0)
 })
 
+const atOnce = (wait: Promise<void>) =>
+  Promise.race([wait.then(() => true), new Promise((resolve) => setImmediate(resolve, false))])
+
+test('who guesses one username from many addresses waits like who guesses from one', async () => {
+  const guesses = new Guesses(clock().now)
+  repeated(guesses, 'user ada', limits.guessesFree)
+  const slowed = guesses.slow('192.0.2.1', 'user ada')
+  expect([await atOnce(slowed), await atOnce(guesses.slow('192.0.2.1', 'user bob'))]).toEqual([false, true])
+  await slowed
+})
+
+test('so many refusals are held back at the same time and no more, again and again', async () => {
+  const guesses = new Guesses(clock().now)
+  const users = Array.from({ length: limits.guessesDelayedMax }, (_, n) => `user ${n}`)
+  for (const user of users) repeated(guesses, user, limits.guessesFree)
+  const held = users.map((user) => guesses.slow(user))
+  expect(await atOnce(guesses.slow('user 0'))).toBe(true)
+  await Promise.all(held)
+  const again = guesses.slow('user 1')
+  expect(await atOnce(again)).toBe(false)
+  await again
+})
+
 test('failures are forgotten by and by', () => {
   const time = clock()
   const guesses = new Guesses(time.now)

@@ -53,6 +53,15 @@ test('whoever has waited counts like the others: neither an owner nor all togeth
   expect(inside.toSorted()).toEqual(all)
 })
 
+test('a turn that ends is not for an owner that has its share', async () => {
+  const { inside, come, leave } = asked({ most: 2, share: 1 })
+  await come('a1', 'b1', 'a2')
+  await leave('b1')
+  expect(inside).toEqual(['a1', 'b1'])
+  await leave('a1')
+  expect(inside).toEqual(['a1', 'b1', 'a2'])
+})
+
 test('a turn ends with the work, be it in vain; who waits for one in vain is told in the words of whoever asks', async () => {
   const enter = turns({ most: 1, share: 1, waitMs: 5 })
   const order: string[] = []
