@@ -1,7 +1,10 @@
 // The installation key, rotated by the book (docs/production.md) while the nemesis strikes: both nodes restarted one after the other under load, `posthorn rotate-key` killed
-// and begun again. What it seals is needed for every signature, so the ledgers tell whether it still opens.
+// and begun again. What it seals is needed for every signature and every webhook, so the ledgers tell whether it opens meanwhile; and in the end everything
+// that is sealed opens with the new key alone, also where nobody needs it any more.
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Beside, Scene } from './scene.ts'
+import { makeVault } from '../../../src/base/secret.ts'
+import { sealedColumns } from '../../../src/store/sealed.ts'
+import type { AfterAll, Beside, Scene } from './scene.ts'
 
 const killsMost = 3
 const commandMsMost = 1_500
@@ -28,5 +31,23 @@ export function installationKeyRotated({ keys, chance, at, operator, deploy }: S
     // From here on the old one opens nothing for anybody.
     await deploy({ ...settings, POSTHORN_SECRET_KEYS_ACCEPTED: keys.other })
   }
-  return Promise.resolve({ over: rotate(), breaches: () => Promise.resolve(broken) })
+  return Promise.resolve({
+    over: rotate(),
+    breaches: async ({ query }) => [...broken, ...(await stillShut(keys.next, query))],
+  })
+}
+
+/** What does not open with this key. */
+async function stillShut(key: string, query: AfterAll['query']): Promise<string[]> {
+  const vault = makeVault(key)
+  const shut: string[] = []
+  for (const { table, column, key: names, more = '', context } of sealedColumns) {
+    const shown = Object.keys(names).map((name) => `t.${name}::text ${name}`)
+    const rows = await query<{ sealed: Buffer } & Record<string, string>>(
+      `select ${shown.join(', ')}${more}, t.${column} sealed from ${table} t where t.${column} is not null`,
+    )
+    const many = rows.filter((row) => !vault.isCurrent(row.sealed, context(row))).length
+    if (many > 0) shut.push(`installation key: ${many} of ${rows.length} in ${table}.${column} need the old key`)
+  }
+  return shut
 }
