@@ -56,8 +56,8 @@ export function restoreCommand(program: Command, cli: Cli): void {
         const { tables, rows, takenAt, stopped } = await restore(connection, file)
         const decide = [
           'What was sent after that moment is not known here, so nobody delivers until you decide. Read docs/restore.md, then run one of these:',
-          `  posthorn recover --assume-sent-since ${takenAt.toISOString()}`,
-          '  posthorn recover --resume',
+          `  ./bin/posthorn recover --assume-sent-since ${takenAt.toISOString()}`,
+          '  ./bin/posthorn recover --resume',
         ]
         cli.show({ file, tables, rows, takenAt, stopped }, () =>
           [`The database is as of ${takenAt.toISOString()}: ${rows} rows.`, ...(stopped ? decide : [])].join('\n'),

@@ -56,10 +56,10 @@ Commands find the database by the settings of the server (environment; docs/conf
 Exit status: 0 it is done; 1 it could not be done; 2 wrong usage, and nothing was tried.
 
 To send a first message:
-  posthorn workspace create --name Shop
-  posthorn domain add Shop example.org --verified
-  posthorn mailbox add Shop hello@example.org
-  posthorn key create Shop --name server --scope mail.send --scope mail.status.read
+  ./bin/posthorn workspace create --name Shop
+  ./bin/posthorn domain add Shop example.org --verified
+  ./bin/posthorn mailbox add Shop hello@example.org
+  ./bin/posthorn key create Shop --name server --scope mail.send --scope mail.status.read
 `
 
 /** Returns the exit status. `settings` throws where the environment is wrong; help does not need it. */

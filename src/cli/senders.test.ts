@@ -36,7 +36,7 @@ test('whoever adds a mailbox on a domain that does not send yet is told so, and 
   const { status, out } = await posthorn(['mailbox', 'add', 'Shop', 'a@waits.example'])
   expect(status).toBe(0)
   expect(out).toMatch(
-    /waits\.example is pending, so mail from this address is refused until .*\n {2}posthorn domain list Shop\n {2}posthorn domain check Shop waits\.example\n$/,
+    /waits\.example is pending, so mail from this address is refused until .*\n {2}\.\/bin\/posthorn domain list Shop\n {2}\.\/bin\/posthorn domain check Shop waits\.example\n$/,
   )
   expect((await posthorn(['mailbox', 'add', 'Shop', 'a@sends.example'])).out).not.toContain('refused')
 }, 180_000)
@@ -48,7 +48,7 @@ test('what was added says what comes next, and what is kept says for how long', 
   expect(pending.out).toContain('(the setting `POSTHORN_HOSTNAME`): the record would name "vm"')
   expect(pending.out).toMatch(/^CNAME +bounces\.next\.example +pending +not yet: see below$/m)
   expect(pending.out).toMatch(
-    /Next, publish .*:\n {2}posthorn domain check 'Ann & Co' next\.example\n {2}posthorn mailbox add 'Ann & Co' hello@next\.example\n$/,
+    /Next, publish .*:\n {2}\.\/bin\/posthorn domain check 'Ann & Co' next\.example\n {2}\.\/bin\/posthorn mailbox add 'Ann & Co' hello@next\.example\n$/,
   )
   // As its zone takes them: a string there has at most 255 characters, and the DKIM key more. What waits for the host name is not among them.
   const zone = pending.out.split('\n').filter((line) => / 3600 IN (?:TXT|CNAME) /.test(line))
@@ -65,7 +65,7 @@ test('what was added says what comes next, and what is kept says for how long', 
   })
   expect(vouched.out).not.toContain('POSTHORN_HOSTNAME')
   expect(vouched.out).toMatch(
-    /\n\nNext, an address to send from:\n {2}posthorn mailbox add 'Ann & Co' hello@word\.example\n$/,
+    /\n\nNext, an address to send from:\n {2}\.\/bin\/posthorn mailbox add 'Ann & Co' hello@word\.example\n$/,
   )
   const dropped = await posthorn(['workspace', 'set', 'Ann & Co', '--keep-content', 'false'])
   expect(dropped.out).toMatch(/^content: +dropped as soon as a message is final$/m)

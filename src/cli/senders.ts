@@ -263,16 +263,16 @@ function describeDomain(domain: Domain): string {
 /** What whoever has added a domain does next, as they would type it. */
 function stepsAfter({ name, status }: Domain, workspace: string): string {
   const where = asWord(workspace)
-  const mailbox = `  posthorn mailbox add ${where} hello@${name}`
+  const mailbox = `  ./bin/posthorn mailbox add ${where} hello@${name}`
   if (status === 'verified') return `Next, an address to send from:\n${mailbox}`
-  return `Next, publish these records where ${name} has its DNS. Then look whether they are seen, and add an address to send from:\n  posthorn domain check ${where} ${name}\n${mailbox}`
+  return `Next, publish these records where ${name} has its DNS. Then look whether they are seen, and add an address to send from:\n  ./bin/posthorn domain check ${where} ${name}\n${mailbox}`
 }
 
 /** Nothing where it can send. */
 function waitingFor(domain: string, status: Domain['status'], workspace: string): string {
   if (status === 'verified' || status === 'degraded') return ''
   const where = asWord(workspace)
-  return `\n\n${domain} is ${status}, so mail from this address is refused until the records of the domain are found in the DNS. Which they are, and whether they are seen:\n  posthorn domain list ${where}\n  posthorn domain check ${where} ${domain}`
+  return `\n\n${domain} is ${status}, so mail from this address is refused until the records of the domain are found in the DNS. Which they are, and whether they are seen:\n  ./bin/posthorn domain list ${where}\n  ./bin/posthorn domain check ${where} ${domain}`
 }
 
 function describeMailbox({ id, address, name, status }: Mailbox): string {
