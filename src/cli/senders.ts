@@ -184,7 +184,7 @@ export function keyCommands(program: Command, cli: Cli): void {
         const wish = { name, scopes, ...(expiresAt !== undefined && { expiresAt }) }
         const made = await createKeyFor(tools, by, wish)
         const once = 'This key is shown once and kept only as a hash: store it now.'
-        cli.show(made, () => `${describeKey(made)}\nkey: ${made.key}\n\n${once}`)
+        cli.show(made, () => `${describeKey(made)}\nkey:    ${made.key}\n\n${once}`)
       }),
     )
   group

@@ -38,6 +38,16 @@ function event(sequence: number, type: string, facts?: object): Timeline['events
   return { id: 'e', sequence, type, status: 'retrying', deliveryStatus: 'pending', occurredAt: at, ...(facts !== undefined && { facts }) } as Timeline['events'][number] // prettier-ignore
 }
 
+test("where it is the reader's turn the command to paste stands there, until somebody has given it", () => {
+  const again = './bin/posthorn message send-again 0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'
+  const told = (status: Timeline['status'], more: object = {}) => describeMessage(message({ status, ...more }))
+  expect(told('delivery_unknown')).toMatch(/^what to do: .* a missing copy does more harm than a second one: /m)
+  expect(told('delivery_unknown')).toContain(again)
+  expect(told('failed')).toContain(`what to do: when the cause is mended: ${again}`)
+  for (const status of ['sent', 'retrying'] as const) expect(told(status)).not.toContain('what to do')
+  expect(told('failed', { sentAgainAs: '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7e' })).not.toContain('what to do')
+})
+
 test('the dialogue of an attempt stands line by line, with who said it, and where it took place', () => {
   expect(describeMessage(message())).toContain(
     [

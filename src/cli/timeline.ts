@@ -17,6 +17,7 @@ export function describeMessage(message: MessageStory): string {
     expires: message.expiresAt,
     'provider id': message.providerMessageId,
     error: message.errorMessage,
+    'what to do': whatToDo(message),
     scan: scan === undefined ? undefined : JSON.stringify(scan),
     'sandbox mail': sandboxMailId,
     'sent again as': message.sentAgainAs,
@@ -38,6 +39,15 @@ export function describeMessage(message: MessageStory): string {
       reports.map((each, at) => [at + 1, each.createdAt, each.eventType, each.detail]),
     ),
   ].join('\n\n')
+}
+
+/** Where it is the reader's turn, and nobody has taken it. */
+function whatToDo({ id, status, sentAgainAs }: MessageStory): string | undefined {
+  if (sentAgainAs !== undefined) return undefined
+  const again = `./bin/posthorn message send-again ${id}`
+  if (status === 'delivery_unknown')
+    return `the recipient has it once, or not at all. Where a missing copy does more harm than a second one: ${again}`
+  return status === 'failed' ? `when the cause is mended: ${again}` : undefined
 }
 
 type Rows = readonly (readonly (string | number | Date | undefined)[])[]

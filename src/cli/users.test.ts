@@ -49,8 +49,14 @@ describe('a login', () => {
     expect([guessed.status, guessed.out]).toEqual([2, ''])
     expect(guessed.err).toMatch(/--workspace needs --role.*: owner, admin, developer, viewer\n/)
     expect((await posthorn([...second, '--role', 'owner'])).out).toMatch(
-      /^workspace: +People\nrole: +owner\npassword: /m,
+      /^workspace: +People\nrole: +owner\npassword: +\S+\n\nThe password is shown once .*\n$/m,
     )
+    // Whoever signs in with this one sees nothing yet.
+    const alone = await posthorn(['user', 'create', '--email', 'dee@example.org'])
+    expect(alone.out).toMatch(
+      /no workspace yet: .*user create --email 'dee@example\.org' --workspace NAME --role ROLE\n$/,
+    )
+    expect((await posthorn(['user', 'reset', 'dee@example.org'])).out).toMatch(/\n\nThe password is shown once .*\n$/)
     // As with a workspace: a slip of the hand on the command line takes nobody their account.
     expect(await posthorn(['user', 'remove', 'ann@example.org'])).toEqual({
       status: 1,

@@ -2,7 +2,7 @@
 import { Option, type Command } from 'commander'
 import { memberRoles, type MemberRole } from '../domain/scopes.ts'
 import { beginLoginAnew, createUser, findWorkspace, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
-import { facts, table } from './print.ts'
+import { asWord, facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
 
 interface Options {
@@ -12,6 +12,8 @@ interface Options {
   readonly role?: MemberRole
   readonly operator: boolean
 }
+
+const once = 'The password is shown once and kept only as a hash: store it now.'
 
 export function userCommands(program: Command, cli: Cli): void {
   const group = program.command('user').description('people who sign in to the dashboard')
@@ -43,7 +45,12 @@ export function userCommands(program: Command, cli: Cli): void {
         cli.show(made, () =>
           [
             facts({ id, email: made.email, operator: made.operator, workspace: found?.name, role, password }),
-            ...(password === undefined ? ['The login existed already; its password stays.'] : []),
+            ...(password === undefined ? ['The login existed already; its password stays.'] : ['', once]),
+            ...(!made.operator && found === undefined
+              ? [
+                  `It belongs to no workspace yet: ./bin/posthorn user create --email ${asWord(made.email)} --workspace NAME --role ROLE`,
+                ]
+              : []),
           ].join('\n'),
         )
       })
@@ -85,7 +92,7 @@ export function userCommands(program: Command, cli: Cli): void {
     .action((email: string) =>
       cli.withExisting(async ({ db, actor }) => {
         const anew = await beginLoginAnew(db, actor, email)
-        cli.show(anew, () => facts({ ...anew }))
+        cli.show(anew, () => `${facts({ ...anew })}\n\n${once}`)
       }),
     )
   group
