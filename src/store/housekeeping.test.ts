@@ -635,6 +635,26 @@ test('a round reads as little beside a long queue and many counts as beside none
   expect(Math.max(...pages.values())).toBeLessThan(30)
 })
 
+test('partitions with dates are known by their bounds as PostgreSQL has them, and one with an open end is none of them', async () => {
+  const known = 'select child, low::text, high::text from dated_partitions() order by child'
+  const before = await world.db.run<{ child: string; low: string; high: string }>(known)
+  const catalogue = `select c.relname::text child, b[1] low, b[2] high
+      from pg_class c cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), $$FROM \\('(.*)'\\) TO \\('(.*)'\\)$$) b
+     where c.relkind = 'r' and c.relispartition and b is not null order by 1`
+  expect(before.length).toBeGreaterThan(30)
+  expect(await world.db.run(catalogue)).toEqual(before)
+  const [low, high] = [
+    before.map((each) => each.low).toSorted()[0],
+    before
+      .map((each) => each.high)
+      .toSorted()
+      .at(-1),
+  ]
+  await world.db.run(`create table contents_ever partition of contents for values from ('${high}') to (maxvalue)`)
+  await world.db.run(`create table contents_once partition of contents for values from (minvalue) to ('${low}')`)
+  expect(await world.db.run(known)).toEqual(before)
+})
+
 describe('the more is kept, the wider are its partitions', () => {
   const dated = (parent: string) =>
     world.db.run<{ low: Date; high: Date }>(

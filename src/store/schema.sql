@@ -1398,10 +1398,12 @@ CREATE OR REPLACE FUNCTION public.dated_partitions()
  STABLE
 AS $function$
   select p.relname::text, c.relname::text,
-         to_timestamp(('x' || substr(replace(bound[2], '-', ''), 1, 12))::bit(48)::bigint / 1000.0), bound[1]::uuid, bound[2]::uuid
+         to_timestamp(('x' || substr(replace(split_part(bound, '''', 4), '-', ''), 1, 12))::bit(48)::bigint / 1000.0),
+         split_part(bound, '''', 2)::uuid, split_part(bound, '''', 4)::uuid
     from pg_inherits i join pg_class p on p.oid = i.inhparent join pg_class c on c.oid = i.inhrelid
-         cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), $re$FROM \('([0-9a-f-]{36})'\) TO \('([0-9a-f-]{36})'\)$re$) bound
-   where p.relnamespace = quote_ident(current_schema())::regnamespace and p.relname in (select d.parent from partition_days() d) and bound is not null
+         cross join lateral pg_get_expr(c.relpartbound, c.oid) bound
+   where p.relnamespace = quote_ident(current_schema())::regnamespace and p.relname in (select d.parent from partition_days() d)
+     and bound like 'FOR VALUES FROM (''%'') TO (''%'')'
    order by 3, 1
 $function$;
 CREATE OR REPLACE FUNCTION public.decisive_replies_1(batch json)
