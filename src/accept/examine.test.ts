@@ -118,7 +118,27 @@ describe('found', () => {
     ['Base64 in a text', Buffer.from(`Look:\n\n${wrapped(packed)}\n`)],
     ['a mail, Base64', mail(part('base64', wrapped(packed)))],
     ['a mail, quoted-printable', mail(part('quoted-printable', quoted(packed)))],
+    [
+      'a mail, quoted-printable, whose soft breaks stand in the codes',
+      mail(part('quoted-printable', quoted(packed).replaceAll('=\r\n', '').replace(/.{7}/g, '$&=\r\n'))),
+    ],
     ['a mail, binary', mail(part('binary', packed))],
+    [
+      'a mail, unencoded, and nobody says so',
+      mail(`Content-Type: application/gzip\r\n\r\n${packed.toString('latin1')}\r\n`),
+    ],
+    ['a mail, a tar, unencoded, and nobody says so', mail(`\r\n${posixTar().toString('latin1')}\r\n`)],
+    [
+      'a mail, unencoded, behind a line that ends the header for some',
+      mail(`X-A: a\r\n\r${packed.toString('latin1')}`),
+    ],
+    [
+      'the same behind eleven others, and in each the last one',
+      mail(
+        ...Array.from({ length: 12 }, (_, n) => `\r\n${(n < 11 ? gzipSync(`${n}`) : packed).toString('latin1')}\r\n`),
+      ),
+    ],
+    ['unencoded in a mail that is quoted-printable', root('quoted-printable', quoted(mail(part('8bit', packed))))],
     ['a mail, uuencoded', mail(part('x-uuencode', uuencoded(packed)))],
     ['uuencoded, in quoted-printable codes', root('quoted-printable', quoted(Buffer.from(uuencoded(packed))))],
     [
@@ -183,6 +203,17 @@ describe('found', () => {
       'an encoding behind a comment longer than what is looked at',
       mail(part(`(${'x'.repeat(900)}\r\n ${'x'.repeat(900)}) quoted-printable`, quoted(packed))),
     ],
+    ...[
+      '=?us-ascii?Q?base=36=34?=',
+      'ba(x)se64',
+      '"base\\64"',
+      'base 64',
+      '(quoted-printable) ba(x)se64',
+      'base64 quo(x)ted-printable',
+    ].flatMap((word): [string, Buffer][] => [
+      [`junk among the Base64, whose encoding is written ${word}`, mail(part(word, junk(wrapped(packed))))],
+      [`quoted-printable, written ${word}`, mail(part(word, quoted(packed)))],
+    ]),
     ['Base64 across what looks like a boundary, and is declared where none is', decoyBoundary('--:::')],
     [
       'Base64 across what begins as the boundary does',
@@ -208,6 +239,10 @@ describe('found', () => {
     ['uuencoded, without a name', mail(part('x-uuencode', uuencoded(packed).replace('begin 644 e.com', 'begin 644')))],
     ['uuencoded, its mode as some write it', mail(part('x-uuencode', uuencoded(packed).replace('644', '0o644')))],
     ['uuencoded, behind an empty line of it', mail(part('x-uuencode', uuencoded(packed).replace('\r\n', '\r\n`\r\n')))],
+    [
+      'uuencoded, an empty line behind each',
+      mail(part('x-uuencode', uuencoded(packed).replaceAll('\r\n', '\r\n\r\n'))),
+    ],
     [
       'uuencoded, blanks lost at the ends of its lines',
       mail(
@@ -657,6 +692,12 @@ function tarEntry(type: string, content: Buffer, size = content.length): Buffer 
   const sum = entry.subarray(0, 512).reduce((all, byte) => all + byte, 0)
   entry.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
   return entry
+}
+
+function posixTar(): Buffer {
+  const archive = tarOf('e.gz', packed)
+  archive.write('ustar', 257)
+  return withTarSum(archive)
 }
 
 function signedTar(): Buffer {

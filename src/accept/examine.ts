@@ -90,6 +90,7 @@ function isInfected(
   depth: number,
   isMail: boolean,
   mail?: MimeMessage,
+  isArchive = false,
 ): boolean {
   if (holdsEicar(bytes)) return true
   const { allowance } = examination
@@ -101,13 +102,13 @@ function isInfected(
     if (depth >= limits.scanDepthMax) throw new Beyond(`is nested more than ${limits.scanDepthMax} deep`)
     if (isInfected(examination, member.bytes, depth + 1, /\.eml$/i.test(member.name ?? ''))) return true
   }
-  if (!isMail && !looksLikeText(bytes) && !looksLikeMail(bytes)) return false
+  if (isArchive || (!isMail && !looksLikeText(bytes) && !looksLikeMail(bytes))) return false
   for (const leaf of mimeLeaves(bytes, () => allowance.inTime(), mail)) {
     if (leaf.bytes.length === 0) continue
     allowance.entry()
     allowance.unpacked(leaf.bytes.length, leaf.encodedBytes)
     if (depth >= limits.scanDepthMax) throw new Beyond(`is nested more than ${limits.scanDepthMax} deep`)
-    if (isInfected(examination, leaf.bytes, depth + 1, false)) return true
+    if (isInfected(examination, leaf.bytes, depth + 1, false, undefined, leaf.isArchive)) return true
   }
   return false
 }

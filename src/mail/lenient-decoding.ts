@@ -53,8 +53,18 @@ function lenientBase64(text: Buffer, values: Int8Array, paddingCounts: boolean):
   return decoded.subarray(0, filled)
 }
 
+/** Some readers take the soft breaks out before they look for codes: where one stands in the middle of a code, it is read both ways. */
+export function quotedPrintableReadings(text: Buffer): Buffer[] {
+  const characters = text.toString('latin1')
+  const readings = [quotedPrintable(text)]
+  if (brokenCode.test(characters))
+    readings.push(quotedPrintable(Buffer.from(characters.replace(/=[ \t]{0,998}\r?\n/g, ''), 'latin1')))
+  return readings
+}
+const brokenCode = /=[0-9a-f]?=[ \t]{0,998}\r?\n/i
+
 /** RFC 2045 6.7, forgiving: what is no code stays as it is. */
-export function quotedPrintable(text: Buffer): Buffer {
+function quotedPrintable(text: Buffer): Buffer {
   const decoded = Buffer.allocUnsafe(text.length)
   let filled = 0
   for (let at = 0; at < text.length; at++) {

@@ -1,13 +1,15 @@
 // Everything that any reader of a mail might take for a file in it, for the malware scan: not one reading of RFC 2045, but all that we can
 // think of at once. It does not follow the tree alone: every encoded section counts, wherever its header stands, whichever boundary ends it, in
-// preambles and nested messages too; and so does every run of lines that looks like Base64, or is uuencoded, without any header.
+// preambles and nested messages too; and so does every run of lines that looks like Base64, or is uuencoded, without any header, and every line
+// that begins as an archive does.
 // Rather too much than too little: what is decoded in vain harms nobody. What ends a section is looked for once in a text, however many
 // sections ask for it; sections may still lie in each other, and be decoded each for itself: for that there is `goOn`.
 import { limits } from '../config.ts'
-import { base64Readings, quotedPrintable, sextets } from './lenient-decoding.ts'
+import { base64Readings, quotedPrintableReadings, sextets } from './lenient-decoding.ts'
 import { everyEntity, readMime, type MimeEntity } from './mime-entity.ts'
 
 const lineFeed = 0x0a
+const carriageReturn = 0x0d
 const equals = 0x3d
 const dash = 0x2d
 const boundariesMax = 100
@@ -24,6 +26,8 @@ export interface MimeLeaf {
   readonly bytes: Buffer
   /** The bytes that it was decoded from. */
   readonly encodedBytes: number
+  /** It stands unencoded in the text, and is the rest of it: what there is beside the archive is looked at with the text. */
+  readonly isArchive?: true
 }
 
 /** A text that could be a mail, or hold one: no NUL where it begins. */
@@ -58,10 +62,19 @@ export function* mimeLeaves(bytes: Buffer, goOn: () => void, tree?: MimeEntity):
   if (sections !== undefined) yield* encodedEntities(bytes, tree ?? readMime(bytes), sections, goOn)
   for (const runs of base64Runs(bytes, goOn)) yield { bytes: runs, encodedBytes: bytes.length }
   yield* uuencoded(bytes, goOn)
+  yield* unencoded(bytes, goOn)
 }
 
-type Encoding = 'base64' | 'quoted-printable' | 'binary' | '7bit' | '8bit'
-const encodingWord = /base64|quoted-printable|binary|[78]bit/gi
+type Encoding = 'base64' | 'quoted-printable'
+const encodings = new Map<string, readonly Encoding[]>([
+  ['base64', ['base64']],
+  ['quoted-printable', ['quoted-printable']],
+  ['7bit', []],
+  ['8bit', []],
+  ['binary', []],
+])
+/** Readers take a comment, a quote, an encoded word or a second word for nothing, or for what is meant. */
+const anyEncoding: readonly Encoding[] = ['base64', 'quoted-printable']
 /** So much is looked at of what a field says; a comment may be as long as it likes. */
 const encodingValueMax = 1_000
 const encodingField = new RegExp(
@@ -76,10 +89,7 @@ interface Sections {
   readonly read: Set<string>
 }
 
-/**
- * What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header, or with another in a comment, both ways. Undefined
- * where there is no such field.
- */
+/** What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header both ways. Undefined where there is no such field. */
 function* encodedSections(bytes: Buffer, goOn: () => void): Generator<MimeLeaf, Sections | undefined> {
   const text = bytes.toString('latin1')
   const blank = /\n[ \t]*\r?\n|\r[ \t]*\r/g
@@ -93,7 +103,7 @@ function* encodedSections(bytes: Buffer, goOn: () => void): Generator<MimeLeaf, 
   for (const match of text.matchAll(encodingField)) {
     goOn()
     const words = encodingsIn(match[1] ?? '')
-    if (words.size === 0) continue
+    if (words.length === 0) continue
     const { begun, read } = (sections ??= { begun: [], read: new Set() })
     const fieldEnd = match.index + match[0].length
     if (blankAt < fieldEnd) {
@@ -122,11 +132,8 @@ function* encodedSections(bytes: Buffer, goOn: () => void): Generator<MimeLeaf, 
   return sections
 }
 
-/** The words of a value, in any order; both that encode where not all of it was looked at. */
-function encodingsIn(value: string): ReadonlySet<Encoding> {
-  const words = new Set((value.match(encodingWord) ?? []).map((word) => word.toLowerCase() as Encoding))
-  return value.length < encodingValueMax ? words : words.add('base64').add('quoted-printable')
-}
+/** What a value says in its one word; whatever is not just that may mean either. */
+const encodingsIn = (value: string): readonly Encoding[] => encodings.get(value.trim().toLowerCase()) ?? anyEncoding
 
 const spanOf = (word: string, start: number, end: number): string => `${word} ${start} ${end}`
 
@@ -166,16 +173,31 @@ function* encodedEntities(
 }
 
 function* decodedSection(section: Buffer, word: Encoding, goOn: () => void): Generator<MimeLeaf> {
-  if (word === 'base64' || word === 'quoted-printable')
-    for (const decoded of word === 'base64' ? base64Readings(section) : [quotedPrintable(section)]) {
-      yield { bytes: decoded, encodedBytes: section.length }
-      // Readers look for uuencode in what they have decoded, whatever stands before it; an engine may not.
-      yield* uuencoded(decoded, goOn)
-    }
-  // Unencoded text has been seen as it is; only what must be recognised by its first byte is worth another look.
-  else if (section[0] === 0x1f || section.subarray(257, 262).toString('latin1') === 'ustar')
-    yield { bytes: section, encodedBytes: section.length }
+  for (const decoded of word === 'base64' ? base64Readings(section) : quotedPrintableReadings(section)) {
+    yield { bytes: decoded, encodedBytes: section.length }
+    // Readers look for uuencode in what they have decoded, whatever stands before it; an engine may not.
+    yield* uuencoded(decoded, goOn)
+  }
 }
+
+/**
+ * Unencoded text has been seen as it is; only what is recognised by its first octets is worth another look. Each line may be the first of a part,
+ * to some reader, whatever the header says or does not say.
+ */
+function* unencoded(bytes: Buffer, goOn: () => void): Generator<MimeLeaf> {
+  for (const { mark, place } of archiveMarks)
+    for (let at = bytes.indexOf(mark, place + 1); at >= 0; at = bytes.indexOf(mark, at + 1)) {
+      goOn()
+      const start = at - place
+      const before = bytes[start - 1]
+      if (before === lineFeed || before === carriageReturn)
+        yield { bytes: bytes.subarray(start), encodedBytes: bytes.length, isArchive: true }
+    }
+}
+const archiveMarks = [
+  { mark: Buffer.from([0x1f, 0x8b, 8]), place: 0 },
+  { mark: Buffer.from('ustar'), place: 257 },
+]
 
 /** By the next octet of a boundary, of all that begin alike; `ends` where one is whole. */
 interface Boundaries {
@@ -249,8 +271,8 @@ function isBase64Line(bytes: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     const byte = bytes[at] as number
     if ((sextets[byte] as number) >= 0 || byte === equals) seen = true
-    else if (byte !== 0x0d && byte !== 0x20 && byte !== 0x09 && byte !== 0x3e) return false // quoted lines, too
-    else if (byte === 0x20 && seen && at + 1 < end && bytes[at + 1] !== 0x0d) return false // words
+    else if (byte !== carriageReturn && byte !== 0x20 && byte !== 0x09 && byte !== 0x3e) return false // quoted lines, too
+    else if (byte === 0x20 && seen && at + 1 < end && bytes[at + 1] !== carriageReturn) return false // words
   }
   return seen
 }
@@ -313,7 +335,7 @@ function uuDecode(bytes: Buffer, from: number, to?: number): { readonly decoded:
   while (at < (to ?? bytes.length) && filled <= limits.scanEntryBytesMax) {
     const found = bytes.indexOf(lineFeed, at)
     const end = found < 0 ? bytes.length : found
-    const length = ((bytes[at] ?? 0x20) - 0x20) & 0x3f
+    const length = uuValue(bytes, at, end)
     // A line of n bytes has 4 characters for every 3 of them; `end` and anything else does not.
     const whole = length > 0 && end - at >= 1 + Math.ceil(length / 3) * 4 - 2 && bytes[at] !== dash
     if (!whole && to === undefined) break
@@ -331,7 +353,7 @@ function uuDecode(bytes: Buffer, from: number, to?: number): { readonly decoded:
   return { decoded: decoded.subarray(0, filled), end: Math.min(at, bytes.length) }
 }
 
-/** What a line has lost at its end were blanks. */
+/** What a line has lost at its end were blanks; an empty one has no octets. */
 function uuValue(bytes: Buffer, at: number, end: number): number {
   const byte = at < end ? (bytes[at] as number) : 0x20
   return byte < 0x20 ? 0 : (byte - 0x20) & 0x3f

@@ -352,6 +352,7 @@ describe('what is read out', () => {
     ['a soft break with blanks', 'be= \t\r\ngin 644 e.zip\r\n', false],
     ['a line end in codes', 'x=0Abegin 644 e.zip\r\n', false],
     ['Base64 in codes', 'begin=2Dbase64 644 e.zip\r\n', false],
+    ['a soft break in a code, which some take out first', '=58=3=\r\n5O!P\r\n', false],
     ['a file that calls itself a text', '=1F=8B=08=03archive\r\n', false],
     ['tab, form feed, and a charset that switches', '=09=0C=1B$B$5=1B(B =0Eso=0F\r\n', true],
     ['too long to be decoded here', 'x\r\n'.repeat(limits.smtpBlockBytes), false],

@@ -7,7 +7,7 @@ import { parseAddress, type EmailAddress } from './address.ts'
 import { addressSpecs } from './address-list.ts'
 import { controlFieldNames, isControlField, readControlFields, type ControlFields } from './control-fields.ts'
 import { hasLongLine, headerEnd, lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
-import { quotedPrintable } from './lenient-decoding.ts'
+import { quotedPrintableReadings } from './lenient-decoding.ts'
 import { decodeWords } from './mime-field.ts'
 import { mayHoldUuencode } from './mime-leaves.ts'
 
@@ -207,7 +207,9 @@ function plainTextOf(mail: Buffer, bodyStart: number, fields: Fields): Buffer | 
   // A long one is looked at by the scan, which does not hold up everybody else.
   if (body.length > limits.smtpBlockBytes) return undefined
   if (encoding === '' || encoding === '7bit' || encoding === '8bit') return textForPeople(body)
-  return encoding === 'quoted-printable' && !mayHoldUuencode(body) ? textForPeople(quotedPrintable(body)) : undefined
+  if (encoding !== 'quoted-printable' || mayHoldUuencode(body)) return undefined
+  const [text, ...others] = quotedPrintableReadings(body)
+  return text === undefined || others.length > 0 ? undefined : textForPeople(text)
 }
 
 /** Files have controls that no text has: those are of line ends, tabs, and charsets that switch (ISO 2022). */
