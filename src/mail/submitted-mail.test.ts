@@ -318,6 +318,8 @@ describe('what is read out', () => {
     expect(isPlain(['Content-Type: text/html'])).toBe(false)
     expect(isPlain(['Content-Type: multipart/mixed; boundary=b'])).toBe(false)
     expect(isPlain(['Content-Type: text/plain; name=a.exe'])).toBe(false)
+    // To nodemailer's mailparser this is a multipart.
+    expect(isPlain(['Content-Type: text/plain; Boundary=b'])).toBe(false)
     // Not every reader knows comments, and what a backslash does.
     for (const given of [
       'text/plain (; name=a.vbs)',
@@ -332,6 +334,9 @@ describe('what is read out', () => {
     expect(isPlain(['Content-Disposition: attachment'])).toBe(false)
     expect(isPlain([], 'x\r\nbegin 644 a.exe\r\n')).toBe(false)
     expect(isPlain([], 'begin 644 a.exe\r\n')).toBe(false)
+    // munpack takes this for a forwarded mail.
+    expect(isPlain([], 'X: y\r\nContent-Transfer-Encoding: base64\r\n\r\nAAAA\r\n')).toBe(false)
+    expect(isPlain([], 'X: y\r\nContent-Type : application/zip\r\n\r\nAAAA\r\n')).toBe(false)
     expect(isPlain([], 'x\r\nbegin-base64 644 a.exe\r\n')).toBe(false)
     expect(isPlain([], 'to begin with\r\nbeginnings\r\nbegin\r\n')).toBe(true)
     expect(isPlain([], '\r\nbeginnings'.repeat(10_000))).toBe(false) // too many to look at

@@ -192,8 +192,8 @@ function without(mail: Buffer, lines: readonly HeaderLine[]): Buffer {
   return from === 0 ? mail : Buffer.concat([...pieces, mail.subarray(from)])
 }
 
-/** Without comments and escapes, which not all readers know: behind them some would find a file name. */
-const plainType = /^text\/plain(?:\s*;\s*(?!\w*name)[\w-]+\s*=\s*(?:"[^"\\]*"|[\w.:+-]+))*(?:\s*;)?$/i
+/** Without comments and escapes, which not all readers know: behind them some would find a file name, or a boundary, which to some makes a multipart of any type. */
+const plainType = /^text\/plain(?:\s*;\s*(?!\w*name|boundary)[\w-]+\s*=\s*(?:"[^"\\]*"|[\w.:+-]+))*(?:\s*;)?$/i
 /** A longer one is not looked at so closely. */
 const plainTypeCharactersMax = 200
 
@@ -212,9 +212,13 @@ function plainTextOf(mail: Buffer, bodyStart: number, fields: Fields): Buffer | 
   return text === undefined || others.length > 0 ? undefined : textForPeople(text)
 }
 
+/** Some readers take the fields of a part for one, wherever they stand. */
+const fieldsOfPart = /content-(?:type|transfer-encoding)\s*:/i
+
 /** Files have controls that no text has: those are of line ends, tabs, and charsets that switch (ISO 2022). */
 const controlsOfFiles = /[\x00-\x08\x0b\x10-\x1a\x1c-\x1f]/
 
 function textForPeople(text: Buffer): Buffer | undefined {
-  return mayHoldUuencode(text) || controlsOfFiles.test(text.toString('latin1')) ? undefined : text
+  const characters = text.toString('latin1')
+  return mayHoldUuencode(text) || controlsOfFiles.test(characters) || fieldsOfPart.test(characters) ? undefined : text
 }
