@@ -104,9 +104,10 @@ function storedEnd(bytes: Buffer, start: number, at: number, listed: ListedFile 
   return found < 0 ? bytes.length : found
 }
 
-/** All members of a gzip file: they may follow each other. */
+/** All members of a gzip file: they may follow each other. Readers differ in how many line ends before it belong to the header of its part. */
 export function* gzipMembers(bytes: Buffer, allowance: Allowance): Generator<Member> {
   let at = 0
+  while (bytes[at] === 0x0d || bytes[at] === 0x0a) at++
   while (bytes[at] === 0x1f && bytes[at + 1] === 0x8b && bytes[at + 2] === 8) {
     const start = gzipData(bytes, at)
     if (start === undefined) return

@@ -138,6 +138,14 @@ describe('found', () => {
         ...Array.from({ length: 12 }, (_, n) => `\r\n${(n < 11 ? gzipSync(`${n}`) : packed).toString('latin1')}\r\n`),
       ),
     ],
+    [
+      'quoted-printable, behind an empty line that is two to some',
+      Buffer.from(root('quoted-printable', quoted(packed)).toString('latin1').replace('\r\n\r\n', '\r\n\r\r\n')),
+    ],
+    [
+      'junk among the Base64, without an empty line, behind a field without a name',
+      mail(part('base64', junk(wrapped(packed))).replace('\r\n\r\n', '\r\n: empty\r\n')),
+    ],
     ['unencoded in a mail that is quoted-printable', root('quoted-printable', quoted(mail(part('8bit', packed))))],
     ['a mail, uuencoded', mail(part('x-uuencode', uuencoded(packed)))],
     ['uuencoded, in quoted-printable codes', root('quoted-printable', quoted(Buffer.from(uuencoded(packed))))],

@@ -347,11 +347,13 @@ function beforeLineEnd(bytes: Buffer, start: number): number {
   return bytes[start - 1] === CR ? start - 1 : start
 }
 
-/** Where the field name ends, or -1: printable characters but colon (RFC 5322 2.2), blanks before the colon allowed (4.5). */
+/**
+ * Where the field name ends, or -1: printable characters but colon (RFC 5322 2.2), blanks before the colon allowed (4.5). To other readers a line with
+ * nothing before its colon does not end the header either.
+ */
 function colonIn(bytes: Buffer, start: number, end: number): number {
   let at = start
   while (at < end && (bytes[at] as number) > SPACE && bytes[at] !== COLON && bytes[at] !== 127) at++
-  if (at === start) return -1
   while (at < end && (bytes[at] === SPACE || bytes[at] === TAB)) at++
   return bytes[at] === COLON ? at : -1
 }
