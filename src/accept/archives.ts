@@ -4,7 +4,7 @@
 import { constants, inflateRawSync } from 'node:zlib'
 import { limits } from '../config.ts'
 import { Beyond, tooManyFiles, type Allowance } from './allowance.ts'
-import { checkDirectory, localHeader, type List, type ListedFile } from './zip-directory.ts'
+import { checkDirectory, localHeader, unknown32, wideFields, type List, type ListedFile } from './zip-directory.ts'
 
 export type Member =
   | { readonly bytes: Buffer; readonly name?: string }
@@ -96,7 +96,10 @@ function zipMember(
 /** Where what is not deflated ends: the later of what the header and the list say. */
 function storedEnd(bytes: Buffer, start: number, at: number, listed: ListedFile | undefined): number {
   const behind = (packed: number): number => (start + packed <= bytes.length ? start + packed : start)
-  const declared = behind(bytes.readUInt32LE(at + 18))
+  const narrow = bytes.readUInt32LE(at + 18)
+  // In a local header both sizes stand in the wide field, or none (APPNOTE 4.5.3).
+  const extra = at + 30 + bytes.readUInt16LE(at + 26)
+  const declared = behind(narrow === unknown32 ? (wideFields(bytes, extra, start)[1] ?? narrow) : narrow)
   const unknown = (bytes.readUInt16LE(at + 6) & unknownSizeFlag) !== 0
   if (listed !== undefined) return Math.max(behind(listed.packed), unknown ? start : declared)
   if (!unknown) return declared

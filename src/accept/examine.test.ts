@@ -92,6 +92,7 @@ describe('found', () => {
     ['stored in a zip, whose header alone says a size', lyingHeader(true, 18, 10)],
     ['a zip with two lists, of which the last says that it is stored', twoLists()],
     ['stored in a zip, whose header leaves the size to the list', storedWithoutSize()],
+    ['stored in a zip without its list, its sizes in the form of ZIP64', wideStored()],
     ['behind a header that the search jumps over, but the list names', jumpedOver()],
     ['the same, the last list names nothing, and Java takes the one before', jumpedOver(emptyList)],
     ['the same behind a program', Buffer.concat([Buffer.alloc(99), jumpedOver(emptyList)])],
@@ -136,6 +137,12 @@ describe('found', () => {
       'the same behind eleven others, and in each the last one',
       mail(
         ...Array.from({ length: 12 }, (_, n) => `\r\n${(n < 11 ? gzipSync(`${n}`) : packed).toString('latin1')}\r\n`),
+      ),
+    ],
+    [
+      'quoted-printable, behind a header whose line ends differ, in a message that says it is Base64',
+      Buffer.from(
+        `Content-Type: message/rfc822\r\nContent-Transfer-Encoding: base64\r\n\r\n${root('quoted-printable', quoted(packed)).toString('latin1').replace('\r\n\r\n', '\r\n\r')}`,
       ),
     ],
     [
@@ -700,6 +707,19 @@ function tarEntry(type: string, content: Buffer, size = content.length): Buffer 
   const sum = entry.subarray(0, 512).reduce((all, byte) => all + byte, 0)
   entry.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
   return entry
+}
+
+function wideStored(): Buffer {
+  const [head, name] = [Buffer.alloc(30), Buffer.from('a')]
+  head.write('PK\u0003\u0004', 'latin1')
+  head.fill(0xff, 18, 26)
+  head.writeUInt16LE(name.length, 26)
+  head.writeUInt16LE(20, 28)
+  const wide = Buffer.alloc(20)
+  wide.writeUInt16LE(1, 0)
+  wide.writeUInt16LE(16, 2)
+  for (const at of [4, 12]) wide.writeBigUInt64LE(BigInt(packed.length), at)
+  return Buffer.concat([head, name, wide, packed])
 }
 
 function posixTar(): Buffer {

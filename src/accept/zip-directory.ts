@@ -10,7 +10,7 @@ const wideLocator = Buffer.from('PK\u0006\u0007', 'latin1')
 const wideEnd = Buffer.from('PK\u0006\u0006', 'latin1')
 const listedHeader = 0x0201_4b50
 const unknown16 = 0xffff
-const unknown32 = 0xffff_ffff
+export const unknown32 = 0xffff_ffff
 const contradicts = 'has a list of files that contradicts its content'
 
 export interface ListedFile {
@@ -143,7 +143,7 @@ function entriesOf(bytes: Buffer, begin: number, end: number, shift: number): Li
 }
 
 /** The 64-bit numbers of extra field 1. */
-function wideFields(bytes: Buffer, from: number, to: number): number[] {
+export function wideFields(bytes: Buffer, from: number, to: number): number[] {
   for (let at = from; at + 4 <= to;) {
     const length = bytes.readUInt16LE(at + 2)
     if (bytes.readUInt16LE(at) === 1) {

@@ -92,7 +92,7 @@ interface Sections {
 /** What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header both ways. Undefined where there is no such field. */
 function* encodedSections(bytes: Buffer, goOn: () => void): Generator<MimeLeaf, Sections | undefined> {
   const text = bytes.toString('latin1')
-  const blank = /\n[ \t]*\r?\n|\r[ \t]*\r/g
+  const blank = /(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)/g
   let blankAt = -1
   // Strictly: a line of blanks is a fold.
   const headerEnd = text.search(/\n\r?\n/)
