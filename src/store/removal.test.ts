@@ -447,7 +447,7 @@ describe('what comes behind it', () => {
     })
     expect(report).toBe('not_armed')
     await world.db.run(
-      `select * from end_webhooks_1(json_build_array(json_build_object('w', $1::uuid, 'm', $2::uuid, 's', 1, 'round', 1, 'attempt', 2, 'asked', true, 'delivered', true)), $1, 1000)`,
+      `select * from end_webhooks_3(json_build_array(json_build_object('w', $1::uuid, 'm', $2::uuid, 's', 1, 'round', 1, 'attempt', 2, 'asked', true, 'delivered', true)), 1000)`,
       [workspaceId, armed.id],
     )
     expect(await rowsOf(workspaceId)).toEqual({ relayed: 1, webhook_attempts: 1 })

@@ -868,167 +868,6 @@ CREATE OR REPLACE FUNCTION public.app_now()
  LANGUAGE sql
  STABLE
 AS $function$ select now() $function$;
-CREATE OR REPLACE FUNCTION public.arm_1(ids uuid[], epochs integer[], tokens bigint[])
- RETURNS TABLE(id uuid, epoch integer, answer text)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-begin
-  perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
-  return query
-  with asked as materialized (
-    select a.id, a.epoch, a.token, o.row,
-           exists (select from suppressions x where x.workspace_id = m.workspace_id and x.recipient_key = m.recipient_key
-                    and o.destination <> 'simulator.posthorn.test') suppressed
-      from unnest(ids, epochs, tokens) as a (id, epoch, token)
-      cross join lateral (
-        select x.ctid row, x.* from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
-           and x.status = 'sending' and x.armed_epoch is null and (x.lease_until <= app_now()) is false limit 1) o
-      cross join lateral (select x.* from messages x where x.workspace_id = o.workspace_id and x.id = o.message_id limit 1) m
-  ),
-  armed as (
-    update outbound o set armed_epoch = j.epoch from asked j
-     where not j.suppressed and o.ctid = j.row
-       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and (o.lease_until <= app_now()) is false
-    returning o.message_id, o.epoch
-  )
-  select a.message_id, a.epoch, 'armed' from armed a
-  union all
-  select j.id, j.epoch, 'suppressed' from asked j where j.suppressed;
-end $function$;
-CREATE OR REPLACE FUNCTION public.arm_2(ids uuid[], epochs integer[], tokens bigint[], node uuid, mark bigint)
- RETURNS TABLE(id uuid, epoch integer, answer text, counter double precision)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  raised float8;
-begin
-  if not exists (select from delivery_stops) then
-    perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
-    update delivering_nodes n set counter = n.counter + 1 where n.id = node and n.counter >= mark returning n.counter::float8 into raised;
-    if raised is null then
-      perform stop_delivery_1('fence', 'behind', json_build_object('node', (select n.name from delivering_nodes n where n.id = node), 'mark', mark,
-        'counter', (select n.counter from delivering_nodes n where n.id = node)));
-    end if;
-  end if;
-  if raised is null then
-    return query select a.id, a.epoch, 'halted', null::float8 from unnest(ids, epochs) as a (id, epoch);
-    return;
-  end if;
-  return query
-  with asked as materialized (
-    select a.id, a.epoch, a.token, o.row,
-           exists (select from suppressions x where x.workspace_id = m.workspace_id and x.recipient_key = m.recipient_key
-                    and o.destination <> 'simulator.posthorn.test') suppressed
-      from unnest(ids, epochs, tokens) as a (id, epoch, token)
-      cross join lateral (
-        select x.ctid row, x.* from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
-           and x.status = 'sending' and x.armed_epoch is null and (x.lease_until <= app_now()) is false limit 1) o
-      cross join lateral (select x.* from messages x where x.workspace_id = o.workspace_id and x.id = o.message_id limit 1) m
-  ),
-  armed as (
-    update outbound o set armed_epoch = j.epoch from asked j
-     where not j.suppressed and o.ctid = j.row
-       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and (o.lease_until <= app_now()) is false
-    returning o.message_id, o.epoch
-  )
-  select a.message_id, a.epoch, 'armed', raised from armed a
-  union all
-  select j.id, j.epoch, 'suppressed', raised from asked j where j.suppressed;
-end $function$;
-CREATE OR REPLACE FUNCTION public.arm_3(ids uuid[], epochs integer[], tokens bigint[], keys text[], node uuid, mark bigint)
- RETURNS TABLE(id uuid, epoch integer, answer text, counter double precision)
- LANGUAGE plpgsql
- SET enable_sort TO 'off'
-AS $function$
-#variable_conflict use_column
-declare
-  own tid;
-  raised float8;
-begin
-  perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
-  -- Held before it is raised: a row that changed under the second statement would look like a node that is behind.
-  select n.ctid into own from delivering_nodes n where n.id = node order by n.thousand desc limit 1 for update;
-  update delivering_nodes n set counter = n.counter + 1
-   where n.ctid = own and n.counter >= mark and not exists (select from delivery_stops) returning n.counter::float8 into raised;
-  if raised is null then
-    if not exists (select from delivery_stops) then
-      perform stop_delivery_1('fence', 'behind', json_build_object('node', (select n.name from delivering_nodes n where n.id = node), 'mark', mark,
-        'counter', (select n.counter from delivering_nodes n where n.id = node)));
-    end if;
-    return query select a.id, a.epoch, 'halted', null::float8 from unnest(ids, epochs) as a (id, epoch);
-    return;
-  end if;
-  return query
-  with asked as materialized (
-    select a.id, a.epoch, a.token, o.row,
-           exists (select from suppressions x where x.workspace_id = o.workspace_id and x.recipient_key = a.key) suppressed
-      from unnest(ids, epochs, tokens, keys) as a (id, epoch, token, key)
-      cross join lateral (
-        select x.ctid row, x.workspace_id, x.destination from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
-           and x.status = 'sending' and x.armed_epoch is null and (x.lease_until <= app_now()) is false limit 1) o
-  ),
-  armed as (
-    update outbound o set armed_epoch = j.epoch from asked j
-     where not j.suppressed and o.ctid = j.row
-       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and (o.lease_until <= app_now()) is false
-    returning o.message_id, o.epoch
-  )
-  select a.message_id, a.epoch, 'armed', raised from armed a
-  union all
-  select j.id, j.epoch, 'suppressed', raised from asked j where j.suppressed;
-end $function$;
-CREATE OR REPLACE FUNCTION public.arm_4(ids uuid[], epochs integer[], tokens bigint[], keys text[], node uuid, mark bigint)
- RETURNS TABLE(id uuid, epoch integer, answer text, counter double precision)
- LANGUAGE plpgsql
- SET enable_sort TO 'off'
-AS $function$
-#variable_conflict use_column
-declare
-  own tid;
-  raised float8;
-begin
-  perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
-  -- Held before it is raised: a row that changed under the second statement would look like a node that is behind.
-  select n.ctid into own from delivering_nodes n where n.id = node order by n.thousand desc limit 1 for update;
-  update delivering_nodes n set counter = n.counter + 1
-   where n.ctid = own and n.counter >= mark and not exists (select from delivery_stops) returning n.counter::float8 into raised;
-  if raised is null then
-    if not exists (select from delivery_stops) then
-      perform stop_delivery_1('fence', 'behind', json_build_object('node', (select n.name from delivering_nodes n where n.id = node), 'mark', mark,
-        'counter', (select n.counter from delivering_nodes n where n.id = node)));
-    end if;
-    return query select a.id, a.epoch, 'halted', null::float8 from unnest(ids, epochs) as a (id, epoch);
-    return;
-  end if;
-  return query
-  with asked as materialized (
-    select a.id, a.epoch, a.token, o.row,
-           case when o.expires_at <= app_now() then 'expired'
-                when not exists (select from workspaces w where w.id = o.workspace_id and w.status = 'active') then 'workspace_blocked'
-                when not exists (
-                  select from mailboxes b where b.workspace_id = o.workspace_id and b.id = o.mailbox_id and b.status = 'active'
-                     and exists (select from domains d where d.workspace_id = b.workspace_id and d.id = b.domain_id and d.status in ('verified', 'degraded')))
-                  then 'mailbox_not_active'
-                when exists (select from suppressions x where x.workspace_id = o.workspace_id and x.recipient_key = a.key) then 'suppressed'
-           end verdict
-      from unnest(ids, epochs, tokens, keys) as a (id, epoch, token, key)
-      cross join lateral (
-        select x.ctid row, x.workspace_id, x.mailbox_id, x.expires_at from outbound x
-         where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
-           and x.status = 'sending' and x.armed_epoch is null and (x.lease_until <= app_now()) is false limit 1) o
-  ),
-  armed as (
-    update outbound o set armed_epoch = j.epoch from asked j
-     where j.verdict is null and o.ctid = j.row
-       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and (o.lease_until <= app_now()) is false
-    returning o.message_id, o.epoch
-  )
-  select a.message_id, a.epoch, 'armed', raised from armed a
-  union all
-  select j.id, j.epoch, j.verdict, raised from asked j where j.verdict is not null;
-end $function$;
 CREATE OR REPLACE FUNCTION public.arm_5(ids uuid[], epochs integer[], tokens bigint[], keys text[], node uuid, mark bigint)
  RETURNS TABLE(id uuid, epoch integer, answer text, counter double precision)
  LANGUAGE plpgsql
@@ -1181,41 +1020,6 @@ begin
   update workspaces w set status = 'blocked', removing_since = coalesce(w.removing_since, app_now()) where w.id = space;
   delete from usage u where u.workspace_id = space;
   return 'begun';
-end $function$;
-CREATE OR REPLACE FUNCTION public.cancel_waiting_1(space uuid, most integer)
- RETURNS integer
- LANGUAGE plpgsql
-AS $function$
-declare
-  now_at timestamptz := app_now();
-  ids uuid[];
-begin
-  ids := array(
-    select o.message_id from outbound o
-     where o.workspace_id = space and o.lease_until is null and o.attempts >= 0
-       and exists (select from workspaces w where w.id = space and w.status = 'blocked')
-       and not exists (select from delivery_stops s where s.kind <> 'drain')
-     order by o.due_at, o.message_id limit most for update of o skip locked);
-  if cardinality(ids) = 0 then return 0; end if;
-
-  with waiting as materialized (
-    select o.workspace_id, o.message_id from outbound o where o.message_id = any (ids) order by o.message_id
-  ),
-  gone as (
-    delete from outbound o using waiting x where o.message_id = x.message_id
-  ),
-  record as (
-    update messages m
-       set status = 'failed', sequence = m.sequence + 1, finished_at = now_at,
-           error_message = 'The workspace was blocked before the message could be delivered.'
-      from waiting x where m.workspace_id = x.workspace_id and m.id = x.message_id
-    returning m.workspace_id, m.id, m.sequence, m.delivery_rank, m.error_message
-  )
-  insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-  select r.workspace_id, r.id, r.sequence, 'message.failed', 'failed', r.delivery_rank, now_at,
-         json_build_object('reason', 'workspace_blocked', 'errorMessage', r.error_message)
-    from record r;
-  return cardinality(ids);
 end $function$;
 CREATE OR REPLACE FUNCTION public.cancel_waiting_2(space uuid, most integer)
  RETURNS integer
@@ -1415,32 +1219,6 @@ AS $function$
    where a.status in ('sent', 'failed') and proves_reply(a.status, a.evidence, a.facts)
    order by a.id, (a.status = 'sent') desc, a.epoch desc
 $function$;
-CREATE OR REPLACE FUNCTION public.delete_astray_1(keep json, most integer)
- RETURNS integer
- LANGUAGE plpgsql
-AS $function$
-declare
-  plan record;
-  gone integer;
-  most_gone integer := 0;
-  -- What the queue may still need, as detach_expired_1 has it.
-  needed timestamptz := (select to_timestamp(('x' || substr(replace(o.message_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) - interval '1 day'
-                           from outbound o order by o.message_id limit 1);
-begin
-  if not pg_try_advisory_xact_lock(hashtext('posthorn retention')) then return 0; end if;
-  for plan in select p.parent || '_default' astray, case when p.parent in ('messages', 'blobs') then 'id' else 'message_id' end key, p.days,
-                     app_now() - (keep ->> p.parent)::integer * interval '1 day' kept_since,
-                     case when p.parent in ('messages', 'reports') then 'created_at' when p.parent = 'events' then 'occurred_at'
-                          when p.parent in ('attempts', 'webhook_attempts') then 'ended_at' end written
-                from partition_days() p loop
-    execute format('delete from %I where ctid = any (array(select ctid from %1$I where %I < %L%s limit %s))', plan.astray, plan.key,
-      uuid_floor(least(plan.kept_since - plan.days * interval '1 day', needed)),
-      case when plan.written is not null then format(' and %I < %L', plan.written, plan.kept_since) end, most);
-    get diagnostics gone = row_count;
-    most_gone := greatest(most_gone, gone);
-  end loop;
-  return most_gone;
-end $function$;
 CREATE OR REPLACE FUNCTION public.delete_astray_2(keep json, most integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1484,26 +1262,6 @@ begin
     timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
   exception when others then null;
   end;
-end $function$;
-CREATE OR REPLACE FUNCTION public.detach_expired_1(keep json)
- RETURNS text
- LANGUAGE plpgsql
-AS $function$
-declare
-  old record;
-begin
-  if not pg_try_advisory_xact_lock(hashtext('posthorn retention')) then return null; end if;
-  select d.* into old from dated_partitions() d
-   where d.ends + (keep ->> d.parent)::integer * interval '1 day' < app_now()
-     and not exists (select from outbound o where o.message_id >= d.low and o.message_id < uuid_floor(d.ends + interval '1 day'))
-   limit 1;
-  if not found then return null; end if;
-  set local lock_timeout = '100ms';
-  execute format('alter table %I detach partition %I', old.parent, old.child);
-  execute format('alter table %I rename to %I', old.child, 'expired_' || old.child);
-  return 'expired_' || old.child;
-exception when lock_not_available or deadlock_detected then
-  return 'busy';
 end $function$;
 CREATE OR REPLACE FUNCTION public.detach_expired_2(keep json)
  RETURNS text
@@ -1602,88 +1360,6 @@ begin
   end;
   insert into removed_workspaces (id) values (space) on conflict (id) do nothing;
   return 'removed';
-end $function$;
-CREATE OR REPLACE FUNCTION public.end_webhooks_1(batch json, owner uuid, failing_ms double precision)
- RETURNS TABLE(workspace_id uuid, reason text)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  now_at timestamptz := app_now();
-  long_ago timestamptz := app_now() - failing_ms * interval '1 millisecond';
-begin
-  -- Endpoints first, and then rows of the queue by their keys: `e.many` is known before the first of those is locked.
-  perform 1
-    from (
-      with result as materialized (
-        select r.w, r.m, r.s, r.asked, r.delivered, not r.delivered and r.delay_ms is null and r.status = 410 gone from webhook_results_of(batch) r),
-      endpoint as materialized (
-        select count(*) many
-          from (select r.w, bool_or(r.delivered) well, bool_or(r.gone) gone from result r where r.asked group by r.w order by r.w) t
-               cross join lateral (
-                 select from webhook_endpoints e where e.workspace_id = t.w and ((e.failing_since is null) <> t.well or t.gone) limit 1 for update) e
-      )
-      select locked.many from endpoint e cross join lateral (
-        select count(*) many
-          from (select r.w, r.m, r.s from result r where e.many >= 0 order by r.w, r.m, r.s) r
-               cross join lateral (
-                 select from webhook_queue q where q.workspace_id = r.w and q.message_id = r.m and q.sequence = r.s limit 1 for update) q
-      ) locked
-    ) both_kinds where both_kinds.many >= 0;
-
-  return query
-  with ended as materialized (
-    select r.*, q.row from webhook_results_of(batch) r left join lateral (
-      select x.ctid row from webhook_queue x
-       where x.workspace_id = r.w and x.message_id = r.m and x.sequence = r.s
-         and x.round = r.round and x.attempts = r.attempt and x.lease_owner = owner limit 1) q on true
-  ),
-  gone as (
-    delete from webhook_queue q using ended e where q.ctid = e.row and e.asked and e.delay_ms is null
-  ),
-  again as (
-    update webhook_queue q
-       set lease_until = null, lease_owner = null,
-           due_at = case when e.asked then now_at + e.delay_ms * interval '1 millisecond' else q.due_at end,
-           attempts = q.attempts - case when e.asked then 0 else 1 end
-      from ended e where q.ctid = e.row and not (e.asked and e.delay_ms is null)
-  ),
-  log as (
-    insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered, trouble, status, duration_ms, excerpt)
-    select e.w, e.m, e.s, e.round, e.attempt, now_at, e.delivered, e.trouble, e.status, e.ms, e.excerpt from ended e where e.asked
-    on conflict do nothing
-  ),
-  told as materialized (
-    select e.w, bool_or(e.delivered) well, bool_or(not e.delivered and e.delay_ms is null and e.status = 410 and e.row is not null) gone,
-           -- Of the versions that answered so, the newest; null where an older release has not said.
-           max(e.v) filter (where not e.delivered and e.delay_ms is null and e.status = 410 and e.row is not null) gone_version
-      from ended e where e.asked group by e.w
-  ),
-  changed as (
-    update webhook_endpoints p
-       set failing_since = case when t.well then null else coalesce(p.failing_since, now_at) end,
-           state = case when x.why is null then p.state else 'disabled' end,
-           reason = coalesce(x.why, p.reason),
-           disabled_at = case when x.why is null then p.disabled_at else now_at end,
-           version = p.version + case when x.why is null then 0 else 1 end
-      from told t cross join lateral (
-        select e.workspace_id,
-               case when e.state <> 'active' then null
-                    when t.gone and coalesce(t.gone_version, e.version) = e.version then 'receiver_gone'
-                    when t.well then null
-                    when e.failing_since <= long_ago then 'no_success' end why
-          from webhook_endpoints e
-         where e.workspace_id = t.w and ((e.failing_since is null) <> t.well or t.gone or e.failing_since <= long_ago) limit 1) x
-     where p.workspace_id = x.workspace_id
-    returning p.workspace_id, x.why
-  )
-  select c.workspace_id, c.why from changed c where c.why is not null
-  union all
-  (select null::uuid, null::text from ended e cross join lateral (
-     -- the events of this message first, along the key, and then which of them are due
-     select x.lease_until, x.due_at from webhook_queue x
-      where x.workspace_id = e.w and x.message_id = e.m and x.sequence > e.s offset 0) later
-    where later.lease_until is null and later.due_at <= now_at limit 1);
 end $function$;
 CREATE OR REPLACE FUNCTION public.end_webhooks_2(batch json, owner uuid, failing_ms double precision)
  RETURNS TABLE(workspace_id uuid, reason text)
@@ -2295,18 +1971,6 @@ begin
   delete from delivery_stops where kind in ('fence', 'pause');
   return query select written;
 end $function$;
-CREATE OR REPLACE FUNCTION public.lock_due_1(space uuid, since timestamp with time zone, most integer)
- RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
- LANGUAGE plpgsql
- ROWS 10
-AS $function$
-#variable_conflict use_column
-begin
-  return query
-  select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
-   where o.workspace_id = space and o.lease_until is null and o.attempts >= 0 and o.due_at >= since and o.due_at <= app_now()
-   order by o.due_at, o.message_id limit most for update skip locked;
-end $function$;
 CREATE OR REPLACE FUNCTION public.lock_due_2(space uuid, since timestamp with time zone, most integer, past_held boolean)
  RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
  LANGUAGE plpgsql
@@ -2334,18 +1998,6 @@ begin
     many := many + 1;
     exit when many >= most;
   end loop;
-end $function$;
-CREATE OR REPLACE FUNCTION public.lock_due_lane_1(space uuid, lane text, since timestamp with time zone, most integer)
- RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
- LANGUAGE plpgsql
- ROWS 10
-AS $function$
-#variable_conflict use_column
-begin
-  return query
-  select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
-   where o.workspace_id = space and o.destination = lane and o.lease_until is null and o.destination <> '' and o.due_at >= since and o.due_at <= app_now()
-   order by o.due_at, o.message_id limit most for update skip locked;
 end $function$;
 CREATE OR REPLACE FUNCTION public.lock_due_lane_2(space uuid, lane text, since timestamp with time zone, most integer, past_held boolean)
  RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
@@ -2521,67 +2173,6 @@ begin
   end if;
   return null;
 end $function$;
-CREATE OR REPLACE FUNCTION public.reap_1(tries_max integer, most integer)
- RETURNS TABLE(id uuid, becomes text)
- LANGUAGE sql
-AS $function$ select * from reap_2(tries_max, most, true) $function$;
-CREATE OR REPLACE FUNCTION public.reap_2(tries_max integer, most integer, armed_too boolean)
- RETURNS TABLE(id uuid, becomes text)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  now_at timestamptz := app_now();
-  ids uuid[];
-begin
-  ids := array(
-    select o.message_id from outbound o where o.status = 'sending' and o.lease_until < now_at and (armed_too or o.armed_epoch is null)
-     order by o.lease_until limit most for update skip locked);
-  if cardinality(ids) = 0 then return; end if;
-
-  return query
-  with out_of_time as materialized (select o.* from outbound o where o.message_id = any (ids)),
-  judged as materialized (
-    select o.*, case when o.armed_epoch is not null then 'delivery_unknown'
-                     when o.attempts >= tries_max or o.expires_at <= now_at then 'failed' else 'retrying' end becomes
-      from out_of_time o order by o.message_id
-  ),
-  ended as (
-    delete from outbound o using judged j where o.message_id = j.message_id and j.becomes <> 'retrying'
-  ),
-  again as (
-    update outbound o set status = 'retrying', due_at = now_at, lease_until = null, lease_owner = null
-      from judged j where o.message_id = j.message_id and j.becomes = 'retrying' and o.armed_epoch is null
-  ),
-  record as (
-    update messages m
-       set status = j.becomes, sequence = m.sequence + 1,
-           error_message = case j.becomes
-             when 'delivery_unknown' then 'The worker was lost after the final dot may have been sent: remote acceptance cannot be proven.'
-             when 'failed' then case when j.attempts >= tries_max then 'No try is left: the last worker was lost before the final dot.'
-                                     else 'The message expired: the last worker was lost before the final dot.' end
-             else 'The worker was lost before the final dot.' end,
-           armed_epoch = j.armed_epoch, armed_token = case when j.armed_epoch is not null then j.token end,
-           finished_at = case when j.becomes = 'retrying' then null else now_at end
-      from judged j where m.workspace_id = j.workspace_id and m.id = j.message_id
-    returning m.workspace_id, m.id, m.sequence, m.status, m.delivery_rank, j.attempts, j.epoch,
-              case when j.becomes = 'failed' then case when j.attempts >= tries_max then 'tries_used_up' else 'expired' end
-                   else 'worker_lost' end reason, m.error_message
-  ),
-  event as (
-    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select r.workspace_id, r.id, r.sequence, 'message.' || r.status, r.status, r.delivery_rank, now_at,
-           json_strip_nulls(json_build_object('attempt', r.attempts, 'reason', r.reason, 'errorMessage', r.error_message,
-             'nextAttemptAt', case when r.status = 'retrying' then to_char(now_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') end))
-      from record r
-  ),
-  attempt as (
-    insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
-    select r.workspace_id, r.id, r.epoch, now_at, r.status, json_build_object('attempt', r.attempts, 'reason', r.reason) from record r
-    on conflict (workspace_id, message_id, epoch) do nothing
-  )
-  select r.id, r.status from record r;
-end $function$;
 CREATE OR REPLACE FUNCTION public.reap_3(tries_max integer, most integer, armed_too boolean)
  RETURNS TABLE(id uuid, becomes text)
  LANGUAGE plpgsql
@@ -2646,72 +2237,6 @@ begin
     on conflict (workspace_id, message_id, epoch) do nothing
   )
   select r.id, r.status from record r;
-end $function$;
-CREATE OR REPLACE FUNCTION public.record_report_1(batch json, events_max integer)
- RETURNS TABLE(n integer, answer text)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  now_at timestamptz := app_now();
-  mine record;
-begin
-  for mine in select distinct a.w, a.id from reports_of(batch) a order by a.id loop
-    perform 1 from messages m where m.workspace_id = mine.w and m.id = mine.id for update;
-  end loop;
-
-  return query
-  with asked as materialized (select a.* from reports_of(batch) a),
-  known as materialized (
-    select a.*, m.status, m.sequence was_sequence, m.delivery_rank was_rank, m.recipient, m.recipient_key,
-           a.rank = 1 and m.status = 'failed' ends, m.sequence >= events_max full_up
-      from asked a
-      cross join lateral (select x.* from messages x where x.workspace_id = a.w and x.id = a.id limit 1) m
-     where m.status in ('sent', 'delivery_unknown')
-        or exists (select from outbound o where o.message_id = a.id and o.workspace_id = a.w and o.armed_epoch is not null)
-        or exists (select from attempts t where t.workspace_id = a.w and t.message_id = a.id and t.facts ->> 'phase' = 'eod')
-  ),
-  fresh as materialized (
-    insert into report_fingerprints (workspace_id, message_id, fingerprint, seen_at)
-    select k.w, k.id, decode(k.fingerprint, 'hex'), now_at from known k
-     where not k.full_up order by k.id, k.fingerprint
-    on conflict do nothing
-    returning message_id, fingerprint
-  ),
-  first as (
-    select distinct on (k.id, k.fingerprint) k.*, case when k.ends then 3::smallint else k.rank end final_rank
-      from known k where (k.id, decode(k.fingerprint, 'hex')) in (select f.message_id, f.fingerprint from fresh f)
-     order by k.id, k.fingerprint, k.n
-  ),
-  told as materialized (
-    select f.*, (row_number() over turns)::integer turn, greatest(f.was_rank, max(f.final_rank) over turns) shown_rank
-      from first f window turns as (partition by f.id order by f.n)
-  ),
-  record as (
-    update messages m set sequence = m.sequence + c.many, delivery_rank = greatest(m.delivery_rank, c.rank)
-      from (select t.w, t.id, count(*)::integer many, max(t.final_rank) rank from told t group by t.w, t.id) c
-     where m.workspace_id = c.w and m.id = c.id
-  ),
-  event as (
-    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select t.w, t.id, t.was_sequence + t.turn, t.event, t.status, t.shown_rank, now_at,
-           case when t.ends then jsonb_set(t.facts::jsonb, '{bounce,final}', 'true', false)::json else t.facts end
-      from told t order by t.id, t.turn
-  ),
-  report as (
-    insert into reports (workspace_id, message_id, sequence, type, detail, bounce, source, created_at)
-    select t.w, t.id, t.was_sequence + t.turn, t.type, t.detail,
-           case when t.ends then jsonb_set(t.bounce::jsonb, '{final}', 'true', false)::json else t.bounce end, t.source, now_at
-      from told t order by t.id, t.turn
-  ),
-  suppression as (
-    insert into suppressions (workspace_id, recipient_key, recipient, reason, source_message_id, rule, evidence, created_at)
-    select distinct on (t.w, t.recipient_key) t.w, t.recipient_key, t.recipient, t.reason, t.id, t.rule, t.detail, now_at
-      from told t where t.reason is not null order by t.w, t.recipient_key, t.id, t.turn
-    on conflict (workspace_id, recipient_key) do nothing
-  )
-  select a.n, case when k.n is null then 'not_armed' when t.n is not null then 'recorded' when k.full_up then 'too_many' else 'repeated' end
-    from asked a left join known k on k.n = a.n left join told t on t.n = a.n;
 end $function$;
 CREATE OR REPLACE FUNCTION public.record_report_2(batch json, events_max integer)
  RETURNS TABLE(n integer, answer text)
@@ -2815,79 +2340,6 @@ AS $function$
   insert into installation (name, value) select known_as, known where known is not null
   on conflict (name) do update set value = excluded.value where installation.value <> excluded.value
 $function$;
-CREATE OR REPLACE FUNCTION public.replay_1(batch json)
- RETURNS TABLE(id uuid, epoch integer, answer text)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  explained json;
-begin
-  perform 1 from outbound o where o.message_id = any (array(select (value ->> 'id')::uuid from json_array_elements(batch)))
-    order by o.message_id for update;
-  return query
-  with told as materialized (
-    select value ending, e.id, e.w, e.epoch, e.token, e.status,
-           o.message_id is not null and (e.status = 'sent' or o.epoch < e.epoch)
-             and not (o.status = 'sending' and o.epoch = e.epoch and o.token = e.token and o.armed_epoch is not distinct from e.epoch) orphan,
-           exists (select from messages m where m.workspace_id = e.w and m.id = e.id) known
-      from json_array_elements(batch) cross join lateral endings_of(json_build_array(value)) e
-      left join lateral (select x.* from outbound x where x.message_id = e.id and x.workspace_id = e.w limit 1) o on true
-  ),
-  kept as (
-    insert into orphaned_replies (workspace_id, message_id, epoch, token, ending)
-    select t.w, t.id, t.epoch, t.token, t.ending from told t where t.orphan on conflict do nothing
-  ),
-  stopped as materialized (
-    select stop_delivery_1('fence', 'orphaned_reply', json_build_object('messageId', min(t.id::text))) from told t where t.orphan having count(*) > 0
-  )
-  select t.id, t.epoch, case when t.orphan then 'orphan' when t.known then 'known' else 'gone' end from told t left join stopped on true;
-  explained := (select coalesce(json_agg(value), '[]') from json_array_elements(batch)
-    where not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
-                        and r.token = (value ->> 'token')::bigint));
-  -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
-  update messages m set armed_epoch = e.epoch, armed_token = e.token from endings_of(explained) e
-   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null and e.status in ('sent', 'failed')
-     and proves_reply(e.status, e.evidence, e.facts);
-  perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
-end $function$;
-CREATE OR REPLACE FUNCTION public.replay_2(batch json)
- RETURNS TABLE(id uuid, epoch integer, answer text)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  explained json;
-  held uuid[];
-begin
-  held := array(select held_1(array_agg(e.w), array_agg(e.id)) from endings_of(batch) e);
-  return query
-  with told as materialized (
-    select value ending, e.id, e.w, e.epoch, e.token, e.status,
-           o.message_id is not null and (e.status = 'sent' or o.epoch < e.epoch)
-             and not (o.status = 'sending' and o.epoch = e.epoch and o.token = e.token and o.armed_epoch is not distinct from e.epoch) orphan,
-           exists (select from messages m where m.workspace_id = e.w and m.id = e.id) known
-      from json_array_elements(batch) cross join lateral endings_of(json_build_array(value)) e
-      left join lateral (select x.* from outbound x where x.message_id = e.id and x.workspace_id = e.w limit 1) o on true
-  ),
-  kept as (
-    insert into orphaned_replies (workspace_id, message_id, epoch, token, ending)
-    select t.w, t.id, t.epoch, t.token, t.ending from told t where t.orphan on conflict do nothing
-  ),
-  stopped as materialized (
-    select stop_delivery_1('fence', 'orphaned_reply', json_build_object('messageId', min(t.id::text))) from told t where t.orphan having count(*) > 0
-  )
-  select t.id, t.epoch, case when t.orphan then 'orphan' when t.id = any (held) then 'held' when t.known then 'known' else 'gone' end
-    from told t left join stopped on true;
-  explained := (select coalesce(json_agg(value), '[]') from json_array_elements(batch)
-    where (value ->> 'id')::uuid <> all (held)
-      and not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
-                        and r.token = (value ->> 'token')::bigint));
-  -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
-  update messages m set armed_epoch = e.epoch, armed_token = e.token from decisive_replies_1(explained) e
-   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null;
-  perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
-end $function$;
 CREATE OR REPLACE FUNCTION public.replay_3(batch json)
  RETURNS TABLE(id uuid, epoch integer, answer text)
  LANGUAGE plpgsql
