@@ -17,3 +17,11 @@ export function given<T extends object>(written: Written<T>): T {
     if (written[name] !== null && written[name] !== undefined) value[name] = written[name]
   return value as T
 }
+
+/** What a row of the database is when it is shown: what may be null in it may be left out. */
+export type Given<Row> = { readonly [Name in keyof Row as null extends Row[Name] ? never : Name]: Row[Name] } & {
+  readonly [Name in keyof Row as null extends Row[Name] ? Name : never]?: NonNullable<Row[Name]>
+}
+
+/** A row without its nulls. All its columns are shown: what is nobody's business must not be in it. */
+export const shown = <Row extends object>(row: Row): Given<Row> => given(row as never)

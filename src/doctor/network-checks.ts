@@ -88,7 +88,7 @@ export async function checkWorkspaceRoutes(
 ): Promise<Finding> {
   const rows = await listRoutes(db, limits.doctorRoutesRead)
   const relays = new Map<string, { readonly relay: Relay; readonly names: string[] }>()
-  for (const { id, name, route_sealed: sealed } of rows) {
+  for (const { id, name, routeSealed: sealed } of rows) {
     const route = openRoute(vault, id, sealed)
     if (route.kind !== 'relay') continue
     const key = JSON.stringify(route)

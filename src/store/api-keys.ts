@@ -6,6 +6,7 @@ import { isLive, sharedStatements, standingColumns, termColumns, type StandingRo
 export interface KeyRow extends TermRow {
   readonly id: string
   readonly name: string
+  /** The visible beginning. */
   readonly prefix: string
   readonly scopes: readonly string[]
 }

@@ -26,14 +26,14 @@ export interface AuditRow {
   readonly target: string | null
   readonly facts: object | null
   /** The e-mail address of a person or the name of a key, as it is now. */
-  readonly actor_name: string | null
+  readonly actorName: string | null
 }
 
 const insert = sql(
   'write-audit',
   `insert into audit_log (workspace_id, id, at, actor, action, target, facts) values ($1, ${dated('$2')}, app_now(), $3, $4, $5, $6::text::json)`,
 )
-const named = `coalesce(u.email, k.name) actor_name`
+const named = `coalesce(u.email, k.name) "actorName"`
 /** As an id, so that it is found by its key, and not among the texts of all ids. */
 const idBehind = (kind: string): string =>
   `case when a.actor ~ '^${kind}[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then substr(a.actor, ${kind.length + 1})::uuid end`
@@ -61,7 +61,7 @@ export const madeBy = (table: string, action: string): string => `(
   select a.actor from audit_log a
    where a.workspace_id = ${table}.workspace_id and a.action = '${action}' and a.target = ${table}.id::text
      and a.id >= uuid_floor(${table}.created_at - interval '10 minutes') and a.id < uuid_floor(${table}.created_at + interval '10 minutes')
-   limit 1) made_by`
+   limit 1) "createdBy"`
 
 const recent = sql(
   'count-audit',

@@ -5,16 +5,17 @@ import { sql, type Db } from './database.ts'
 import { isLive } from './term.ts'
 
 export interface InvitationRow {
-  readonly workspace_id: WorkspaceId
+  readonly workspaceId: WorkspaceId
   readonly id: string
   readonly email: string
-  readonly email_key: string
+  readonly emailKey: string
   readonly role: MemberRole
-  readonly created_at: Date
-  readonly expires_at: Date
+  readonly createdAt: Date
+  readonly expiresAt: Date
 }
 
-const invitationColumns = 'workspace_id, id, email, email_key, role, created_at, expires_at'
+const invitationColumns =
+  'i.workspace_id "workspaceId", i.id, i.email, i.email_key "emailKey", i.role, i.created_at "createdAt", i.expires_at "expiresAt"'
 
 // What a key has offered is good for as long as the key.
 const stillOffered = `(not starts_with(i.invited_by, 'key:') or exists (
@@ -28,7 +29,7 @@ const dropStale = sql(
 )
 const invite = sql(
   'upsert-invitation',
-  `insert into invitations (workspace_id, id, email, email_key, role, token_hash, invited_by, expires_at)
+  `insert into invitations as i (workspace_id, id, email, email_key, role, token_hash, invited_by, expires_at)
    select $1, $2, $3, $4, $5, $6, $7, app_now() + $8 * interval '1 millisecond'
     where (select count(*) from invitations where workspace_id = $1) < $9
    on conflict (workspace_id, email_key) do update
@@ -42,16 +43,16 @@ const invitationsOf = sql(
 )
 const withdraw = sql(
   'delete-invitation',
-  `delete from invitations where workspace_id = $1 and id = $2 returning ${invitationColumns}`,
+  `delete from invitations i where workspace_id = $1 and id = $2 returning ${invitationColumns}`,
 )
 const withdrawOf = sql(
   'delete-invitations-of',
-  `delete from invitations where workspace_id = $1 and invited_by = $2 and role = any ($3) returning ${invitationColumns}`,
+  `delete from invitations i where workspace_id = $1 and invited_by = $2 and role = any ($3) returning ${invitationColumns}`,
 )
 // Names no workspace: the token says which it is.
 const byToken = sql(
   'invitation-by-token',
-  `select ${invitationColumns.replace(/(\w+)/g, 'i.$1')}, coalesce(w.own_name, w.name) workspace_name
+  `select ${invitationColumns}, coalesce(w.own_name, w.name) "workspaceName"
      from invitations i join workspaces w on w.id = i.workspace_id where i.token_hash = $1 and i.expires_at > app_now()
       and ${stillOffered}`,
 )
@@ -89,9 +90,7 @@ export const deleteInvitationsOf = (
   invitedBy: string,
   roles: readonly MemberRole[],
 ): Promise<InvitationRow[]> => db.rows<InvitationRow>(withdrawOf, [workspace, invitedBy, roles])
-export async function invitationByToken(
-  db: Db,
-  tokenHash: Buffer,
-): Promise<(InvitationRow & { readonly workspace_name: string }) | undefined> {
-  return (await db.rows<InvitationRow & { workspace_name: string }>(byToken, [tokenHash]))[0]
+export type OfferedInvitation = InvitationRow & { readonly workspaceName: string }
+export async function invitationByToken(db: Db, tokenHash: Buffer): Promise<OfferedInvitation | undefined> {
+  return (await db.rows<OfferedInvitation>(byToken, [tokenHash]))[0]
 }

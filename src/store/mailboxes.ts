@@ -9,11 +9,11 @@ export interface MailboxRow {
   readonly name: string | null
   readonly status: 'active' | 'disabled'
   readonly domain: string
-  readonly created_at: Date
+  readonly createdAt: Date
 }
 
 /** Of a mailbox `m` on a domain `d`. */
-const mailboxColumns = 'm.id, m.address, m.name, m.status, m.created_at, d.name as domain'
+const mailboxColumns = 'm.id, m.address, m.name, m.status, d.name as domain, m.created_at "createdAt"'
 
 // Waits for whoever removes the domain.
 const mailbox = sql(
@@ -22,7 +22,7 @@ const mailbox = sql(
      insert into mailboxes (workspace_id, id, domain_id, address, address_key, name)
      select d.workspace_id, $3, d.id, $4, $5, $6 from domains d where d.workspace_id = $1 and d.name = $2 for key share
      on conflict (workspace_id, address_key) do nothing
-     returning id, address, name, status, created_at)
+     returning id, address, name, status, created_at "createdAt")
    select m.*, $2::text as domain from made m`,
 )
 const mailboxesOf = sql(

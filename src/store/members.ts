@@ -5,17 +5,17 @@ import type { MemberRole } from '../domain/scopes.ts'
 import { sql, type Db } from './database.ts'
 
 export interface MemberRow {
-  readonly user_id: string
+  readonly userId: string
   readonly email: string
   readonly name: string | null
   readonly role: MemberRole
-  readonly two_factor: boolean
-  readonly created_at: Date
-  readonly last_sign_in_at: Date | null
+  readonly twoFactor: boolean
+  readonly createdAt: Date
+  readonly lastSignInAt: Date | null
 }
 
-const memberColumns = `m.user_id, u.email, u.name, m.role,
-  u.totp_sealed is not null or exists (select from passkeys p where p.user_id = u.id) two_factor, m.created_at, u.last_sign_in_at`
+const memberColumns = `m.user_id "userId", u.email, u.name, m.role,
+  u.totp_sealed is not null or exists (select from passkeys p where p.user_id = u.id) "twoFactor", m.created_at "createdAt", u.last_sign_in_at "lastSignInAt"`
 
 // Against each other, and against whoever blocks or removes the workspace; not against rows that refer to it: an ending that suppresses somebody would
 // wait behind a node that stands still in the middle of this, and with it the endings of everybody that came in its statement.
@@ -74,15 +74,15 @@ export async function countOwners(db: Db, workspace: WorkspaceId): Promise<numbe
 }
 
 export interface MembershipRow {
-  readonly workspace_id: WorkspaceId
-  readonly workspace_name: string
+  readonly workspaceId: WorkspaceId
+  readonly name: string
   readonly role: MemberRole
 }
 
 // Operators are owners of the workspace that sends the installation's own mail.
 const membershipsOf = sql(
   'memberships-of-user',
-  `select w.id workspace_id, coalesce(w.own_name, w.name) workspace_name, m.role from members m join workspaces w on w.id = m.workspace_id where m.user_id = $1
+  `select w.id "workspaceId", coalesce(w.own_name, w.name) as name, m.role from members m join workspaces w on w.id = m.workspace_id where m.user_id = $1
    union
    select w.id, coalesce(w.own_name, w.name), 'owner' from users u join installation i on i.name = 'system_workspace' join workspaces w on w.id = i.value::uuid
     where u.id = $1 and u.operator and not exists (select from members m where m.workspace_id = w.id and m.user_id = u.id)

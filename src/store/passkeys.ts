@@ -3,17 +3,18 @@ import { sql, type Db } from './database.ts'
 
 export interface PasskeyRow {
   readonly id: string
-  readonly user_id: string
+  readonly userId: string
   readonly name: string
-  readonly public_key: Buffer
+  readonly publicKey: Buffer
   /** Decimal text of a bigint. */
   readonly counter: string
   readonly transports: readonly string[]
-  readonly created_at: Date
-  readonly last_used_at: Date | null
+  readonly createdAt: Date
+  readonly lastUsedAt: Date | null
 }
 
-const columns = 'id, user_id, name, public_key, counter, transports, created_at, last_used_at'
+const columns =
+  'id, user_id "userId", name, public_key "publicKey", counter, transports, created_at "createdAt", last_used_at "lastUsedAt"'
 const insert = sql(
   'insert-passkey',
   `insert into passkeys (id, user_id, name, public_key, counter, transports)

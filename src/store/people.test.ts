@@ -96,5 +96,5 @@ test('of two who confirm a second factor at once the later one does not switch i
     true,
     false,
   ])
-  expect((await userById(world.db, ada))?.totp_sealed).toEqual(Buffer.from('sealed'))
+  expect((await userById(world.db, ada))?.totpSealed).toEqual(Buffer.from('sealed'))
 })

@@ -7,27 +7,25 @@ export interface UserRow {
   readonly id: string
   readonly email: string
   readonly name: string | null
-  readonly password_hash: string | null
+  readonly passwordHash: string | null
   readonly operator: boolean
-  readonly totp_sealed: Buffer | null
-  readonly totp_pending_sealed: Buffer | null
-  readonly created_at: Date
-  readonly last_sign_in_at: Date | null
+  readonly totpSealed: Buffer | null
+  readonly totpPendingSealed: Buffer | null
+  readonly createdAt: Date
 }
 
 /** With the workspaces that the person is a member of. */
-export interface ListedUserRow extends Pick<
-  UserRow,
-  'id' | 'email' | 'name' | 'operator' | 'created_at' | 'last_sign_in_at'
-> {
+export interface ListedUserRow extends Pick<UserRow, 'id' | 'email' | 'name' | 'operator' | 'createdAt'> {
+  readonly lastSignInAt: Date | null
   /** Where the list goes on. */
-  readonly email_key: string
-  readonly two_factor: boolean
+  readonly emailKey: string
+  /** An authenticator app or a passkey. */
+  readonly twoFactor: boolean
   readonly workspaces: readonly { readonly id: WorkspaceId; readonly name: string; readonly role: MemberRole }[]
 }
 
-const userColumns =
-  'id, email, name, password_hash, operator, totp_sealed, totp_pending_sealed, created_at, last_sign_in_at'
+const userColumns = `id, email, name, password_hash "passwordHash", operator, totp_sealed "totpSealed",
+   totp_pending_sealed "totpPendingSealed", created_at "createdAt"`
 
 const insert = sql(
   'insert-user',
@@ -45,8 +43,8 @@ const replace = sql(
 )
 const operatorFlag = sql('set-operator', 'update users set operator = $2 where id = $1')
 const removal = sql('delete-user', 'delete from users where id = $1')
-const listedColumns = `u.id, u.email, u.email_key, u.name, u.operator, u.created_at, u.last_sign_in_at,
-          u.totp_sealed is not null or exists (select from passkeys p where p.user_id = u.id) two_factor,
+const listedColumns = `u.id, u.email, u.email_key "emailKey", u.name, u.operator, u.created_at "createdAt", u.last_sign_in_at "lastSignInAt",
+          u.totp_sealed is not null or exists (select from passkeys p where p.user_id = u.id) "twoFactor",
           coalesce((select json_agg(json_build_object('id', w.id, 'name', w.name, 'role', m.role) order by w.id)
                       from members m join workspaces w on w.id = m.workspace_id where m.user_id = u.id), '[]') workspaces`
 const listed = sql(

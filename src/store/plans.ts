@@ -4,11 +4,11 @@ import { sql, type Db } from './database.ts'
 /** Limits in messages; null: none. */
 export interface PlanRow {
   readonly name: string
-  readonly api_sending: boolean
+  readonly apiSending: boolean
   readonly hourly: number | null
   readonly daily: number | null
   readonly monthly: number | null
-  readonly upgrade_url: string | null
+  readonly upgradeUrl: string | null
 }
 
 /** What is left out stays as it is, and is open in a new plan; a limit of null and an empty URL take it away. */
@@ -20,7 +20,7 @@ export interface PlanChanges {
   readonly upgradeUrl?: string
 }
 
-const planColumns = 'name, api_sending, hourly, daily, monthly, upgrade_url'
+const planColumns = 'name, api_sending "apiSending", hourly, daily, monthly, upgrade_url "upgradeUrl"'
 
 const plans = sql('list-plans', `select ${planColumns} from plans order by name`)
 const plan = sql('find-plan', `select ${planColumns} from plans where name = $1`)

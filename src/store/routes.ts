@@ -12,7 +12,7 @@ export const openRoute = (vault: Vault, workspace: string, sealed: Buffer): Rout
 /** The kind of way that asks most of this machine, of the installation's and of those that workspaces have of their own: `mx` before a relay before the sandbox. */
 export async function boldestRoute(db: Db, vault: Vault, route: Route): Promise<Route['kind']> {
   const kinds = new Set<Route['kind']>([route.kind])
-  for (const { id, route_sealed: sealed } of await listRoutes(db, limits.doctorRoutesRead)) {
+  for (const { id, routeSealed: sealed } of await listRoutes(db, limits.doctorRoutesRead)) {
     try {
       kinds.add(openRoute(vault, id, sealed).kind)
     } catch {
@@ -32,5 +32,5 @@ export async function isMailReal(db: Db, vault: Vault, route: Route): Promise<bo
       return true
     }
   }
-  return (await listRoutes(db, limits.doctorRoutesRead)).some(({ id, route_sealed: sealed }) => isReal(id, sealed))
+  return (await listRoutes(db, limits.doctorRoutesRead)).some(({ id, routeSealed: sealed }) => isReal(id, sealed))
 }

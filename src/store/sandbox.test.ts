@@ -36,7 +36,7 @@ const keep = (envelopeFrom: string, text = 'Subject: x\r\n\r\nx\r\n') =>
     content: Buffer.from(text),
   })
 const inboxOf = async ({ workspaceId }: Sender) =>
-  (await pageSandbox(world.db, workspaceId, { most: 10 })).mails.map(({ message_id }) => message_id)
+  (await pageSandbox(world.db, workspaceId, { most: 10 })).mails.map(({ messageId }) => messageId)
 
 describe('a mail in the sandbox belongs to the message that it is', () => {
   test('also where its author gave it a Message-ID of his own', async () => {

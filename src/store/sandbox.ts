@@ -39,7 +39,8 @@ const queued = sql(
   'sandbox-queued',
   `select workspace_id "workspaceId", message_id "messageId" from outbound where message_id = any ($1::uuid[])`,
 )
-const columns = 'm.id, m.received_at, m.envelope_from, m.recipient, m.message_id, octet_length(m.content) size_bytes'
+const columns = `m.id, m.received_at "receivedAt", m.envelope_from "envelopeFrom", m.recipient, m.message_id "messageId",
+     octet_length(m.content) "sizeBytes"`
 /** By the index of workspaces alone: by that of ids it would go through the mail of everybody else (decision 0006). */
 const walk =
   '(m.workspace_id, m.id) < ($1::uuid, $2::uuid) and m.workspace_id >= $1 order by m.workspace_id desc, m.id desc'
@@ -80,11 +81,7 @@ const ofMessage = sql(
       and m.id < uuid_floor(coalesce(r.finished_at, app_now()) + interval '1 hour')
     order by m.id desc limit 1`,
 )
-const one = sql(
-  'read-sandbox',
-  `select id, received_at, envelope_from, recipient, message_id, octet_length(content) size_bytes
-     from sandbox_mail where workspace_id = $1 and id = $2`,
-)
+const one = sql('read-sandbox', `select ${columns} from sandbox_mail m where m.workspace_id = $1 and m.id = $2`)
 const slice = sql(
   'read-sandbox-slice',
   'select substr(content, $3, $4) bytes from sandbox_mail where workspace_id = $1 and id = $2',
@@ -92,11 +89,11 @@ const slice = sql(
 
 export interface SandboxRow {
   readonly id: string
-  readonly received_at: Date
-  readonly envelope_from: string
+  readonly receivedAt: Date
+  readonly envelopeFrom: string
   readonly recipient: string
-  readonly message_id: string | null
-  readonly size_bytes: number
+  readonly messageId: string | null
+  readonly sizeBytes: number
 }
 
 /** Which mails are looked for. */
@@ -147,9 +144,9 @@ export async function readSandboxMail(db: Db, workspace: WorkspaceId, id: string
 export async function* readSandboxContent(
   db: Db,
   workspace: WorkspaceId,
-  { id, size_bytes }: SandboxRow,
+  { id, sizeBytes }: SandboxRow,
 ): AsyncGenerator<Buffer> {
-  for (let at = 0; at < size_bytes; at += limits.sandboxSliceBytes) {
+  for (let at = 0; at < sizeBytes; at += limits.sandboxSliceBytes) {
     const values = [workspace, id, at + 1, limits.sandboxSliceBytes]
     const [row] = await doneFor(workspace, () => db.rows<{ bytes: Buffer }>(slice, values))
     if (row === undefined) throw new Error('the mail was removed while it was read')

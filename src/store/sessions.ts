@@ -20,9 +20,9 @@ export interface SessionHolderRow {
 
 export interface SessionRow {
   readonly id: string
-  readonly created_at: Date
-  readonly seen_at: Date
-  readonly expires_at: Date
+  readonly createdAt: Date
+  readonly lastSeenAt: Date
+  readonly expiresAt: Date
   readonly address: string
   readonly agent: string
 }
@@ -30,8 +30,7 @@ export interface SessionRow {
 const insert = sql(
   'insert-session',
   `insert into sessions (id, token_hash, user_id, expires_at, address, agent, created_at, seen_at)
-   values ($1, $2, $3, app_now() + $4 * interval '1 millisecond', $5, $6, app_now(), app_now())
-   returning id, created_at, seen_at, expires_at, address, agent`,
+   values ($1, $2, $3, app_now() + $4 * interval '1 millisecond', $5, $6, app_now(), app_now())`,
 )
 // The secret says whose it is. Without a workspace, a person with a single one is in that.
 const holder = sql(
@@ -55,7 +54,7 @@ const seen = sql(
 )
 const ofUser = sql(
   'list-sessions',
-  `select id, created_at, seen_at, expires_at, address, agent from sessions
+  `select id, created_at "createdAt", seen_at "lastSeenAt", expires_at "expiresAt", address, agent from sessions
     where user_id = $1 and expires_at > app_now() and seen_at > app_now() - $2 * interval '1 millisecond' order by created_at desc, id desc`,
 )
 const removeOne = sql('delete-session', 'delete from sessions where user_id = $1 and id = $2 returning id')
@@ -83,11 +82,10 @@ export interface NewSession {
   readonly agent: string
 }
 
-export async function insertSession(db: Db, session: NewSession, most: number): Promise<SessionRow> {
+export async function insertSession(db: Db, session: NewSession, most: number): Promise<void> {
   const { id, tokenHash, userId, ms, address, agent } = session
-  const [row] = await db.rows<SessionRow>(insert, [id, tokenHash, userId, ms, address, agent])
+  await db.rows(insert, [id, tokenHash, userId, ms, address, agent])
   await db.rows(removeOldest, [userId, most])
-  return row as SessionRow
 }
 
 /** Undefined where no living session has this token. */

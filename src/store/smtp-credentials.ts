@@ -11,7 +11,7 @@ export interface CredentialRow extends TermRow {
 
 /** All that a session needs to know about its user. */
 export interface SubmitterRow extends StandingRow {
-  readonly password_hash: Buffer
+  readonly passwordHash: Buffer
 }
 
 const columns = `id, name, username, ${termColumns}`
@@ -19,7 +19,7 @@ const columns = `id, name, username, ${termColumns}`
 // The one statement that names no workspace: the username says which it is.
 const submitter = sql(
   'submitter',
-  `select c.password_hash, ${standingColumns('c')}
+  `select c.password_hash "passwordHash", ${standingColumns('c')}
      from smtp_credentials c join workspaces w on w.id = c.workspace_id join plans p on p.name = w.plan
     where c.username = $1 and ${isLive('c')}`,
 )

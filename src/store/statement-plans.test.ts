@@ -140,7 +140,7 @@ test('a page of the audit log, in an installation with many people', async () =>
   )
   expect(await pagesOf((db) => pageAudit(db, sender.workspaceId, undefined, 55))).toBeLessThan(400)
   const rows = await pageAudit(world.db, sender.workspaceId, undefined, 55)
-  expect(rows.filter(({ actor_name }) => actor_name !== null)).toHaveLength(50)
+  expect(rows.filter(({ actorName }) => actorName !== null)).toHaveLength(50)
 })
 
 test('the mailboxes of a workspace with many domains', async () => {
@@ -460,7 +460,7 @@ test('why mail waits, of lanes with very many messages that were tried many time
     [sender.workspaceId, sender.mailboxId],
   )
   const lanes = Array.from({ length: 10 }, (_, n) => ({
-    workspace_id: sender.workspaceId,
+    workspaceId: sender.workspaceId,
     destination: `${n}.example`,
   }))
   expect(await pagesOf((db) => readLaneReasons(db, lanes))).toBeLessThan(10 * 150)

@@ -10,20 +10,21 @@ export const suppressionReasons = ['hard_bounce', 'complaint', 'manual'] as cons
 export type SuppressionReason = (typeof suppressionReasons)[number]
 
 export interface SuppressionRow {
-  readonly recipient_key: string
+  readonly recipientKey: string
   readonly recipient: string
   readonly reason: SuppressionReason
-  readonly source_message_id: MessageId | null
+  readonly sourceMessageId: MessageId | null
   readonly rule: string | null
   readonly evidence: string | null
   /** Null where no person did it. */
-  readonly created_by: string | null
-  readonly created_at: Date
+  readonly createdBy: string | null
+  readonly createdAt: Date
 }
 
 /** As every time is told (decisions D). */
 const utc = (at: string): string => `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
-const columns = 'recipient_key, recipient, reason, source_message_id, rule, evidence, created_by, created_at'
+const columns = `recipient_key "recipientKey", recipient, reason, source_message_id "sourceMessageId", rule, evidence, created_by "createdBy",
+  created_at "createdAt"`
 
 /**
  * In the order of the keys, so that two imports do not wait for each other in a circle. Who did it is written beside it, one row for all that
@@ -97,7 +98,7 @@ const remove = sql(
    audit as (
      insert into audit_log (id, workspace_id, actor, action, target, facts)
      select ${dated('$4')}, $1, $3, 'suppression.removed', g.recipient,
-            json_strip_nulls(json_build_object('reason', g.reason, 'rule', g.rule, 'sourceMessageId', g.source_message_id, 'since', ${utc('g.created_at')}))
+            json_strip_nulls(json_build_object('reason', g.reason, 'rule', g.rule, 'sourceMessageId', g."sourceMessageId", 'since', ${utc('g."createdAt"')}))
        from gone g)
    select * from gone`,
 )
@@ -212,7 +213,7 @@ export async function searchSuppressions(
     ? pageSuppressions(db, workspace, after, most + 1)
     : db.rows<SuppressionRow>(searched, wanted))
   const { shown, last } = cutPage(rows, most, (row) => row.recipient === null)
-  return { rows: shown, ...(last !== undefined && { next: last.recipient_key }) }
+  return { rows: shown, ...(last !== undefined && { next: last.recipientKey }) }
 }
 
 export async function deleteSuppression(

@@ -5,18 +5,19 @@ import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
 
 export interface TermRow {
-  readonly created_at: Date
-  readonly last_used_at: Date | null
-  readonly expires_at: Date | null
-  readonly revoked_at: Date | null
+  readonly createdAt: Date
+  readonly lastUsedAt: Date | null
+  /** Of an SMTP credential: where it was made by a key that ends; then, too. */
+  readonly expiresAt: Date | null
+  readonly revokedAt: Date | null
   /** By the database's clock, as it is refused. */
   readonly expired: boolean
-  /** In lists alone. */
-  readonly made_by?: string | null
+  /** In lists alone, where the audit log still knows. */
+  readonly createdBy?: string | null
 }
 
-export const termColumns =
-  'created_at, last_used_at, expires_at, revoked_at, coalesce(expires_at <= app_now(), false) expired'
+export const termColumns = `created_at "createdAt", last_used_at "lastUsedAt", expires_at "expiresAt", revoked_at "revokedAt",
+  coalesce(expires_at <= app_now(), false) expired`
 
 /** By the database's clock, as it is refused. `row` is the row's name in the statement, as below. */
 export const isLive = (row: string): string =>

@@ -7,18 +7,19 @@ export interface WorkspaceRow {
   /** The operators', unlike any other. */
   readonly name: string
   /** What its members call it, where they have said. */
-  readonly own_name: string | null
+  readonly ownName: string | null
   readonly status: 'active' | 'blocked'
   readonly plan: string
-  readonly route_sealed: Buffer | null
-  readonly keeps_content: boolean
-  readonly created_at: Date
-  /** Since when it is being removed. */
-  readonly removing_since: Date | null
+  readonly routeSealed: Buffer | null
+  /** False: body and attachments go as soon as a message is final. */
+  readonly keepsContent: boolean
+  readonly createdAt: Date
+  /** Since when it is being removed: it is blocked for good, and gone when that has ended. */
+  readonly removingSince: Date | null
 }
 
-export const workspaceColumns =
-  'id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since'
+export const workspaceColumns = `id, name, own_name "ownName", status, plan, route_sealed "routeSealed", keeps_content "keepsContent",
+  created_at "createdAt", removing_since "removingSince"`
 
 // Admission charges the usage row: there is no workspace without one.
 const insert = sql(
@@ -37,7 +38,7 @@ const byName = sql(
 )
 const routes = sql(
   'list-routes',
-  `select id, name, route_sealed from workspaces where route_sealed is not null and status = 'active' order by id limit $1`,
+  `select id, name, route_sealed "routeSealed" from workspaces where route_sealed is not null and status = 'active' order by id limit $1`,
 )
 const update = sql(
   'update-workspace',
@@ -76,7 +77,7 @@ export const workspacesByName = (db: Db, name: string): Promise<WorkspaceRow[]> 
 
 /** Of active workspaces that have their own. */
 export const listRoutes = (db: Db, most: number) =>
-  db.rows<Pick<WorkspaceRow, 'id' | 'name'> & { readonly route_sealed: Buffer }>(routes, [most])
+  db.rows<Pick<WorkspaceRow, 'id' | 'name'> & { readonly routeSealed: Buffer }>(routes, [most])
 
 /** What is left out stays, and so does all of one that is being removed; a route of null takes the installation's. Fails with `isNameTaken` where another has the name. */
 export async function updateWorkspace(

@@ -32,6 +32,6 @@ export function knownDevice(vault: Vault, device: string, user: UserRow): KnownD
 }
 
 const stamp = (user: UserRow): string =>
-  hashSecret(user.password_hash ?? '')
+  hashSecret(user.passwordHash ?? '')
     .toString('base64url')
     .slice(0, 12)

@@ -1,5 +1,6 @@
 // API keys: made, listed and revoked. Who holds one is asked by every request (principals.ts).
 import { randomUUIDv7 } from 'node:crypto'
+import { shown, type Given } from '../base/given.ts'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -11,15 +12,8 @@ import { lockMembers } from '../store/members.ts'
 import { audited, stillBy, type By } from './by.ts'
 import { withdrawInvitationsOf } from './members.ts'
 import { Mistake, notThere, parseId, parseName } from './mistake.ts'
-import { presentTerm, type Term } from './term.ts'
 
-export interface ApiKey extends Term {
-  readonly id: string
-  readonly name: string
-  /** The visible beginning. */
-  readonly prefix: string
-  readonly scopes: readonly string[]
-}
+export type ApiKey = Given<KeyRow>
 
 /** A key that has ended, and what outlives it: made by it, or by what it made. */
 export interface RevokedKey extends ApiKey {
@@ -56,7 +50,7 @@ export async function createKey(
     scopes: wanted,
     expiresAt: wish.expiresAt ?? null,
   })
-  return { ...presentKey(row), key }
+  return { ...shown(row), key }
 }
 
 /** A key never gets a scope that its maker lacks, nor a later end. */
@@ -109,7 +103,7 @@ export async function revokeKeyFor({ db }: { readonly db: Db }, by: By, id: stri
       const row = await revokeKeyRow(tx, by.workspaceId, id)
       if (row === undefined) throw notThere('API key')
       await withdrawInvitationsOf(tx, by, `key:${row.id}`)
-      return presentKey(row)
+      return shown(row)
     },
     ({ name }) => ({ target: id, facts: { name } }),
   )
@@ -124,7 +118,7 @@ export async function revokeKeyFor({ db }: { readonly db: Db }, by: By, id: stri
 }
 
 export async function listKeys(db: Db, workspace: WorkspaceId): Promise<ApiKey[]> {
-  return (await listKeyRows(db, workspace)).map(presentKey)
+  return (await listKeyRows(db, workspace)).map(shown)
 }
 
 /** Of which workspace it is, for those who may look into all of them. */
@@ -133,8 +127,4 @@ export async function whoseKey(db: Db, text: string): Promise<WorkspaceId> {
   const workspace = await workspaceOfKey(db, id)
   if (workspace === undefined) throw new Mistake(`There is no key ${id}.`)
   return workspace
-}
-
-function presentKey(row: KeyRow): ApiKey {
-  return { id: row.id, name: row.name, prefix: row.prefix, scopes: row.scopes, ...presentTerm(row) }
 }

@@ -1,6 +1,6 @@
 // Logins as operators see to them at the keyboard: made, listed, given or denied the rights of an operator, begun anew for somebody who has lost
 // everything, and removed. What people do with their own stands in people.ts, what members do with each other in members.ts.
-import { given } from '../base/given.ts'
+import { given, shown, type Given } from '../base/given.ts'
 import { makePassword } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -27,17 +27,7 @@ import { keepsOwner, newUser, withdrawInvitationsOf } from './members.ts'
 import { Mistake } from './mistake.ts'
 import { makePasswords } from './passwords.ts'
 
-export interface Login {
-  readonly id: string
-  readonly email: string
-  readonly name?: string
-  readonly operator: boolean
-  /** An authenticator app or a passkey. */
-  readonly twoFactor: boolean
-  readonly workspaces: readonly { readonly id: WorkspaceId; readonly name: string; readonly role: MemberRole }[]
-  readonly createdAt: Date
-  readonly lastSignInAt?: Date
-}
+export type Login = Given<Omit<ListedUserRow, 'emailKey'>>
 
 const passwordBytes = 15
 
@@ -97,7 +87,7 @@ export async function listLogins(db: Db): Promise<Login[]> {
   for (let after: string | undefined = ''; after !== undefined;) {
     const rows: ListedUserRow[] = await listUserRows(db, after, most)
     logins.push(...rows.map(presentLogin))
-    after = rows[most - 1]?.email_key
+    after = rows[most - 1]?.emailKey
   }
   return logins
 }
@@ -178,24 +168,4 @@ async function requireUser(db: Db, email: string): Promise<UserRow> {
   return user
 }
 
-function presentLogin({
-  id,
-  email,
-  name,
-  operator,
-  two_factor,
-  workspaces,
-  created_at,
-  last_sign_in_at,
-}: ListedUserRow): Login {
-  return given<Login>({
-    id,
-    email,
-    name,
-    operator,
-    twoFactor: two_factor,
-    workspaces,
-    createdAt: created_at,
-    lastSignInAt: last_sign_in_at,
-  })
-}
+const presentLogin = ({ emailKey: _key, ...row }: ListedUserRow): Login => shown(row)

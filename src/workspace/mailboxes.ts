@@ -1,8 +1,8 @@
 // Mailboxes: the addresses that a workspace sends from, each on one of its domains.
 import { randomUUIDv7 } from 'node:crypto'
-import { given } from '../base/given.ts'
+import { shown, type Given } from '../base/given.ts'
 import { limits } from '../config.ts'
-import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { lockMembers } from '../store/members.ts'
@@ -21,14 +21,7 @@ import { Mistake, notThere, parseId, parseName } from './mistake.ts'
 import { findSender, readSystemMailbox } from './notices.ts'
 import type { Office } from './office.ts'
 
-export interface Mailbox {
-  readonly id: MailboxId
-  readonly address: string
-  readonly name?: string
-  readonly status: 'active' | 'disabled'
-  readonly domain: string
-  readonly createdAt: Date
-}
+export type Mailbox = Given<MailboxRow>
 
 /** `name` is the display name of the From field. */
 export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, name?: string): Promise<Mailbox> {
@@ -54,11 +47,11 @@ export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, n
     throw new Mistake(`The workspace does not have the domain ${address.domain}; add it first.`, { field: 'address' })
   if (row === undefined)
     throw new Mistake(`The workspace already has the mailbox ${address.text}.`, { code: 'conflict', field: 'address' })
-  return presentMailbox(row)
+  return shown(row)
 }
 
 export async function listMailboxes(db: Db, workspace: WorkspaceId): Promise<Mailbox[]> {
-  return (await listMailboxRows(db, workspace)).map(presentMailbox)
+  return (await listMailboxRows(db, workspace)).map(shown)
 }
 
 /** Of which workspace it is, for those who may look into all of them. */
@@ -67,10 +60,6 @@ export async function whoseMailbox(db: Db, text: string): Promise<WorkspaceId> {
   const workspace = await workspaceOfMailbox(db, id)
   if (workspace === undefined) throw new Mistake(`There is no mailbox ${id}.`)
   return workspace
-}
-
-function presentMailbox({ id, address, name, status, domain, created_at: createdAt }: MailboxRow): Mailbox {
-  return given<Mailbox>({ id, address, name, status, domain, createdAt })
 }
 
 // On somebody's behalf, each with its audit row in one transaction.
@@ -102,7 +91,7 @@ export function addMailboxFor(
 export async function showMailbox({ db }: Pick<Office, 'db'>, workspace: WorkspaceId, id: string): Promise<Mailbox> {
   const row = await findMailbox(db, workspace, id)
   if (row === undefined) throw notThere('mailbox')
-  return presentMailbox(row)
+  return shown(row)
 }
 
 /** An empty name takes the display name away. */
@@ -121,7 +110,7 @@ export function changeMailboxFor(
     async (tx) => {
       const row = await changeMailbox(tx, by.workspaceId, id, { status, name })
       if (row === undefined) throw notThere('mailbox')
-      return presentMailbox(row)
+      return shown(row)
     },
     (mailbox) => ({ target: mailbox.address, facts: changes }),
   )

@@ -1,7 +1,7 @@
 // Members of a workspace and how they come in: by an invitation that is mailed to them, or by the operator's command (logins.ts). Nobody gives a role that
 // can do more than they can themselves, only owners make and remove owners, and a workspace always keeps one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
-import { given } from '../base/given.ts'
+import { shown, type Given } from '../base/given.ts'
 import { hashSecret } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -17,6 +17,7 @@ import {
   listInvitationRows,
   saveInvitation,
   type InvitationRow,
+  type OfferedInvitation,
 } from '../store/invitations.ts'
 import {
   countOwners,
@@ -38,26 +39,11 @@ import type { Holder } from './sessions.ts'
 
 const hourMs = 3600_000
 
-export interface Member {
-  readonly userId: string
-  readonly email: string
-  readonly name?: string
-  readonly role: MemberRole
-  readonly twoFactor: boolean
-  readonly createdAt: Date
-  readonly lastSignInAt?: Date
-}
-
-export interface Invitation {
-  readonly id: string
-  readonly email: string
-  readonly role: MemberRole
-  readonly createdAt: Date
-  readonly expiresAt: Date
-}
+export type Member = Given<MemberRow>
+export type Invitation = Omit<InvitationRow, 'workspaceId' | 'emailKey'>
 
 export async function listMembers(db: Db, workspace: WorkspaceId): Promise<Member[]> {
-  return (await listMemberRows(db, workspace)).map(presentMember)
+  return (await listMemberRows(db, workspace)).map(shown)
 }
 
 export function changeMember(db: Db, by: By, userId: string, role: MemberRole): Promise<Member> {
@@ -74,7 +60,7 @@ export function changeMember(db: Db, by: By, userId: string, role: MemberRole): 
       await setMemberRole(tx, by.workspaceId, userId, role)
       await keepsOwner(tx, by.workspaceId)
       await withdrawInvitationsOf(tx, by, `user:${userId}`, role)
-      return { ...presentMember(member), role }
+      return { ...shown(member), role }
     },
     (member) => ({ target: member.email, facts: { role } }),
   )
@@ -133,7 +119,7 @@ export async function invite(
       const user = await userByEmail(tx, address.key)
       if (user !== undefined && (await findMember(tx, by.workspaceId, user.id)) !== undefined)
         throw new Mistake(`${address.text} is a member already.`, { code: 'conflict', field: 'email' })
-      const before = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.email_key === address.key)
+      const before = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.emailKey === address.key)
       if (before !== undefined) mayHandle(now, before.role) // it is replaced
       const row = await saveInvitation(
         tx,
@@ -156,7 +142,7 @@ export async function invite(
     (row) => ({ target: row.email, facts: { role } }),
   )
   const workspace = await workspaceById(db, by.workspaceId)
-  const called = workspace?.own_name ?? workspace?.name
+  const called = workspace?.ownName ?? workspace?.name
   await notify({
     to: address.text,
     subject: `Invitation to ${called ?? 'a workspace'}`,
@@ -206,20 +192,14 @@ export async function withdrawInvitationsOf(
 }
 const belowOwner = memberRoles.filter((role) => role !== 'owner')
 
-export interface InvitationShown {
-  readonly email: string
-  readonly role: MemberRole
-  readonly workspaceId: WorkspaceId
-  readonly workspaceName: string
+export interface InvitationShown extends Pick<OfferedInvitation, 'email' | 'role' | 'workspaceId' | 'workspaceName'> {
   /** The address has an account: sign in with it before accepting. */
   readonly hasAccount: boolean
 }
 
 export async function showInvitation(db: Db, token: string): Promise<InvitationShown> {
-  const row = await requireInvitation(db, token)
-  const hasAccount = (await userByEmail(db, row.email_key)) !== undefined
-  const { email, role, workspace_id: workspaceId, workspace_name: workspaceName } = row
-  return { email, role, workspaceId, workspaceName, hasAccount }
+  const { email, emailKey, role, workspaceId, workspaceName } = await requireInvitation(db, token)
+  return { email, role, workspaceId, workspaceName, hasAccount: (await userByEmail(db, emailKey)) !== undefined }
 }
 
 /** The token proves the address. Somebody with an account must be signed in to it; somebody without chooses a password and gets one. */
@@ -230,30 +210,30 @@ export async function acceptInvitation(
   holder: Holder | undefined,
   browser: Browser,
 ): Promise<SignedIn | undefined> {
-  const shown = await requireInvitation(db, token)
-  const known = await userByEmail(db, shown.email_key)
+  const offered = await requireInvitation(db, token)
+  const known = await userByEmail(db, offered.emailKey)
   if (known !== undefined && holder?.userId !== known.id)
-    throw new Mistake(`Sign in as ${shown.email} first, then accept again.`, { code: 'not_signed_in' })
+    throw new Mistake(`Sign in as ${offered.email} first, then accept again.`, { code: 'not_signed_in' })
   if (known === undefined && wish.password === undefined)
     throw new Mistake('"password" is missing; choose one for your new account.', { field: 'password' })
   const passwordHash =
-    known === undefined ? await people.passwords.hash(wish.password as string, shown.email) : undefined
+    known === undefined ? await people.passwords.hash(wish.password as string, offered.email) : undefined
 
   const user = await db.transaction(async (tx) => {
-    const { workspace_id, id } = await requireInvitation(tx, token)
+    const { workspaceId, id } = await requireInvitation(tx, token)
     // Whoever invites the same address meanwhile waits, and then finds a member.
-    await lockMembers(tx, workspace_id)
+    await lockMembers(tx, workspaceId)
     // Only what is deleted here counts: it may have been withdrawn or replaced meanwhile.
-    const row = await deleteInvitation(tx, workspace_id, id)
+    const row = await deleteInvitation(tx, workspaceId, id)
     if (row === undefined) throw noInvitation()
     const joined = known ?? (await newUser(tx, row.email, wish.name, passwordHash as string, false))
-    await insertMember(tx, row.workspace_id, joined.id, row.role)
+    await insertMember(tx, workspaceId, joined.id, row.role)
     const act = { actor: `user:${joined.id}`, target: row.email }
     // A login belongs to the installation, whose log tells of every one that is made.
     if (known === undefined) await writeAudit(tx, { ...act, action: 'user.created', facts: { operator: false } })
     await writeAudit(tx, {
       ...act,
-      workspaceId: row.workspace_id,
+      workspaceId,
       action: 'invitation.accepted',
       facts: { role: row.role },
     })
@@ -280,7 +260,7 @@ export async function newUser(
 /** An open one would lead them back in. */
 async function withdrawInvitationTo(tx: Db, by: By, email: string): Promise<void> {
   const key = parseAddress(email)?.key
-  const open = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.email_key === key)
+  const open = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.emailKey === key)
   if (open === undefined) return
   await deleteInvitation(tx, by.workspaceId, open.id)
   await writeAudit(tx, { workspaceId: by.workspaceId, actor: by.actor, action: 'invitation.withdrawn', target: email })
@@ -303,7 +283,7 @@ export async function keepsOwner(tx: Db, workspace: WorkspaceId): Promise<void> 
   throw new Mistake('A workspace keeps at least one owner; make somebody else an owner first.', { code: 'conflict' })
 }
 
-async function requireInvitation(db: Db, token: string): Promise<InvitationRow & { readonly workspace_name: string }> {
+async function requireInvitation(db: Db, token: string): Promise<OfferedInvitation> {
   const row = await invitationByToken(db, hashSecret(token))
   if (row === undefined) throw noInvitation()
   return row
@@ -314,18 +294,10 @@ const noInvitation = (): Mistake =>
     code: 'wrong_credentials',
   })
 
-function presentMember(row: MemberRow): Member {
-  return given<Member>({
-    userId: row.user_id,
-    email: row.email,
-    name: row.name,
-    role: row.role,
-    twoFactor: row.two_factor,
-    createdAt: row.created_at,
-    lastSignInAt: row.last_sign_in_at,
-  })
-}
-
-function presentInvitation({ id, email, role, created_at, expires_at }: InvitationRow): Invitation {
-  return { id, email, role, createdAt: created_at, expiresAt: expires_at }
-}
+const presentInvitation = ({ id, email, role, createdAt, expiresAt }: InvitationRow): Invitation => ({
+  id,
+  email,
+  role,
+  createdAt,
+  expiresAt,
+})

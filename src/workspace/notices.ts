@@ -91,7 +91,7 @@ export async function wayOfNotices(
   const sender = await findSender(tools.db, tools.systemMailbox)
   if (sender === undefined) return { goes: 'nowhere' }
   const { workspaceId } = sender
-  const sealed = (await workspaceById(tools.db, workspaceId))?.route_sealed ?? null
+  const sealed = (await workspaceById(tools.db, workspaceId))?.routeSealed ?? null
   const route = sealed === null ? tools.route : openRoute(tools.vault, workspaceId, sealed)
   if (route.kind !== 'sandbox') return { goes: 'out' }
   return { goes: 'sandbox', ...((asking.operator || asking.workspaceId === workspaceId) && { workspaceId }) }

@@ -1,18 +1,18 @@
 // What operators look at in the dashboard: the queue, and the installation.
 import { limits } from '../config.ts'
-import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { MessageId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { readStops, type DeliveryStop } from '../store/fence.ts'
-import { readDatabaseFacts, readLaneReasons, readLanes, type LaneReason } from '../store/views/operations.ts'
+import {
+  readDatabaseFacts,
+  readLaneReasons,
+  readLanes,
+  type DatabaseFacts,
+  type LaneReason,
+  type LaneRow,
+} from '../store/views/operations.ts'
 
-export interface QueueLane {
-  readonly workspaceId: WorkspaceId
-  readonly workspaceName: string
-  readonly destination: string
-  readonly status: string
-  readonly count: number
-  readonly oldestDueAt: Date
-  readonly attemptsMax: number
+export interface QueueLane extends Omit<LaneRow, 'total' | 'groups' | 'more'> {
   /** Why it waits for another try: of most last attempts that were looked at, with what one of them saw. */
   readonly reason?: string
   readonly error?: string
@@ -48,42 +48,28 @@ export async function readQueue(db: Db): Promise<Queue> {
     total: rows[0]?.total ?? 0,
     truncated: rows[0]?.more ?? false,
     groups: rows[0]?.groups ?? 0,
-    lanes: rows.map((row) => ({
-      workspaceId: row.workspace_id,
-      workspaceName: row.workspace_name,
-      destination: row.destination,
-      status: row.status,
-      count: row.many,
-      oldestDueAt: row.oldest_due_at,
-      attemptsMax: row.attempts_max,
-      ...(row.status === 'retrying' && whyOf(reasons.get(laneOf(row)))),
+    lanes: rows.map(({ total: _total, groups: _groups, more: _more, ...lane }) => ({
+      ...lane,
+      ...(lane.status === 'retrying' && whyOf(reasons.get(laneOf(lane)))),
     })),
   }
 }
 
-const laneOf = (row: { readonly workspace_id: WorkspaceId; readonly destination: string }): string =>
-  `${row.workspace_id} ${row.destination}`
+const laneOf = (row: Pick<LaneRow, 'workspaceId' | 'destination'>): string => `${row.workspaceId} ${row.destination}`
 
 function whyOf(why: LaneReason | undefined): Pick<QueueLane, 'reason' | 'error' | 'messageId'> {
   if (why === undefined) return {}
-  return { reason: why.reason, messageId: why.message_id, ...(why.error !== null && { error: why.error }) }
+  const { reason, error, messageId } = why
+  return { reason, messageId, ...(error !== null && { error }) }
 }
 
 export interface Health {
   readonly version: string
-  readonly database: {
-    readonly version: string
-    readonly sizeBytes: number
-    readonly startedAt: Date
-    readonly now: Date
-  }
+  readonly database: DatabaseFacts
   readonly stops: readonly Stop[]
 }
 
 export async function readHealth(db: Db, version: string): Promise<Health> {
-  const [{ version: server, now, size_bytes, started_at }, stops] = await Promise.all([
-    readDatabaseFacts(db),
-    readStopsOf(db),
-  ])
-  return { version, database: { version: server, sizeBytes: size_bytes, startedAt: started_at, now }, stops }
+  const [database, stops] = await Promise.all([readDatabaseFacts(db), readStopsOf(db)])
+  return { version, database, stops }
 }

@@ -6,15 +6,7 @@ import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/w
 import { audited, type By } from './by.ts'
 import { notThere, parseWorkspaceName } from './mistake.ts'
 
-export interface OwnWorkspace {
-  readonly id: WorkspaceId
-  readonly name: string
-  readonly status: 'active' | 'blocked'
-  readonly plan: string
-  /** False: content is dropped as soon as a message is final. */
-  readonly keepsContent: boolean
-  readonly createdAt: Date
-}
+export type OwnWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'status' | 'plan' | 'keepsContent' | 'createdAt'>
 
 export async function showWorkspace({ db }: { readonly db: Db }, id: WorkspaceId): Promise<OwnWorkspace> {
   const row = await workspaceById(db, id)
@@ -44,7 +36,6 @@ export async function changeWorkspace(
   )
 }
 
-function presentOwn(row: WorkspaceRow): OwnWorkspace {
-  const { id, status, plan, keeps_content: keepsContent, created_at: createdAt } = row
-  return { id, name: row.own_name ?? row.name, status, plan, keepsContent, createdAt }
+function presentOwn({ id, name, ownName, status, plan, keepsContent, createdAt }: WorkspaceRow): OwnWorkspace {
+  return { id, name: ownName ?? name, status, plan, keepsContent, createdAt }
 }

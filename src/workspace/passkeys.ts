@@ -2,7 +2,7 @@
 // judged by @simplewebauthn/server; each question is good for one answer, and only for the address of this installation. A question is computed
 // from its id and kept nowhere, so that strangers, who may ask as often as they like, make no other's go.
 import { createHmac, randomUUIDv7 } from 'node:crypto'
-import { given } from '../base/given.ts'
+import { shown, type Given } from '../base/given.ts'
 import type { Vault } from '../base/secret.ts'
 import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
@@ -23,12 +23,7 @@ import { Mistake, notThere, parseName } from './mistake.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
 
-export interface Passkey {
-  readonly id: string
-  readonly name: string
-  readonly createdAt: Date
-  readonly lastUsedAt?: Date
-}
+export type Passkey = Given<Pick<PasskeyRow, 'id' | 'name' | 'createdAt' | 'lastUsedAt'>>
 
 /** `options` is for the browser's `navigator.credentials`; `id` names the question in the answer. */
 export interface PasskeyQuestion {
@@ -154,7 +149,7 @@ export async function signInWithPasskey(
   await mustBeOpen(db, answer.id)
   const response = answer.response as AuthenticationResponse['response']
   const row = typeof response.id === 'string' ? await findPasskey(db, response.id) : undefined
-  const user: UserRow | undefined = row === undefined ? undefined : await userById(db, row.user_id)
+  const user: UserRow | undefined = row === undefined ? undefined : await userById(db, row.userId)
   if (row === undefined || user === undefined) throw refused()
   const { verifyAuthenticationResponse } = await webAuthn()
   const verdict = await verifyAuthenticationResponse({
@@ -165,7 +160,7 @@ export async function signInWithPasskey(
     requireUserVerification: true,
     credential: {
       id: row.id,
-      publicKey: Uint8Array.from(row.public_key),
+      publicKey: Uint8Array.from(row.publicKey),
       counter: Number(row.counter),
       transports: row.transports as Transports,
     },
@@ -199,6 +194,4 @@ async function mustBeOpen(db: Db, id: string): Promise<void> {
 const isFirstAnswer = (db: Db, id: string, userId: string): Promise<boolean> =>
   noteAnswer(db, id, userId, 2 * limits.passkeyChallengeMs)
 
-function present({ id, name, created_at, last_used_at }: PasskeyRow): Passkey {
-  return given<Passkey>({ id, name, createdAt: created_at, lastUsedAt: last_used_at })
-}
+const present = ({ id, name, createdAt, lastUsedAt }: PasskeyRow): Passkey => shown({ id, name, createdAt, lastUsedAt })

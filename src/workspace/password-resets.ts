@@ -78,7 +78,7 @@ export function passwordResets({ db, vault, log, notify, publicUrl }: PeopleTool
         await endWhatPasswordOpened(tx, user)
         await writeAudit(tx, { actor: `user:${user.id}`, action: 'password.reset' })
       })
-      return makeDevice(vault, { ...user, password_hash: hash }, 'chose_password')
+      return makeDevice(vault, { ...user, passwordHash: hash }, 'chose_password')
     },
   }
 }

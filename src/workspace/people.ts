@@ -134,7 +134,7 @@ export function makePeople(tools: PeopleTools) {
         code: 'too_many_attempts',
         retryAfterSeconds: 60,
       })
-    if (user !== undefined && (await passwords.fits(password, user.password_hash, { name: user.id, isKnown: true })))
+    if (user !== undefined && (await passwords.fits(password, user.passwordHash, { name: user.id, isKnown: true })))
       return user
     await guesses.add(name)
     throw new Mistake('"password" is not your present password.', { code: 'wrong_credentials', field: 'password' })
@@ -151,9 +151,9 @@ export function makePeople(tools: PeopleTools) {
       const user = await userByEmail(db, emailKey)
       const { name, codesOf, isKnown } = await countedAs(emailKey, user, browser.device)
       const asker = { name: isKnown ? name : sourceOf(browser.address), isKnown }
-      const fits = await passwords.fits(password, user?.password_hash, asker)
+      const fits = await passwords.fits(password, user?.passwordHash, asker)
       if (user === undefined || !fits) return wrongGuess(name, user, browser)
-      if (user.totp_sealed !== null) {
+      if (user.totpSealed !== null) {
         if (code === undefined || code.trim() === '')
           throw new Mistake('Give the code of your authenticator app, or a recovery code, in "code".', {
             code: 'second_factor_required',
@@ -172,7 +172,7 @@ export function makePeople(tools: PeopleTools) {
         await guesses.forget(codes)
       }
       await guesses.forget(name)
-      return welcome(user, browser, user.totp_sealed === null ? 'password' : 'password and code')
+      return welcome(user, browser, user.totpSealed === null ? 'password' : 'password and code')
     },
 
     account: async (userId: string): Promise<Account> => {
@@ -188,10 +188,10 @@ export function makePeople(tools: PeopleTools) {
         email: user.email,
         name: user.name,
         operator: user.operator,
-        twoFactor: user.totp_sealed !== null,
+        twoFactor: user.totpSealed !== null,
         recoveryCodesLeft,
         passkeys,
-        createdAt: user.created_at,
+        createdAt: user.createdAt,
         workspaces,
       })
     },
@@ -214,10 +214,10 @@ export function makePeople(tools: PeopleTools) {
       const by = { actor: `user:${user.id}` }
       await audited(db, by, 'password.changed', async (tx) => {
         // Hashing takes long, and may have to wait: somebody who reset the password meanwhile, because it was known, keeps the new one.
-        if (!(await replacePasswordHash(tx, user.id, user.password_hash, hash))) throw changedMeanwhile()
+        if (!(await replacePasswordHash(tx, user.id, user.passwordHash, hash))) throw changedMeanwhile()
         await endWhatPasswordOpened(tx, user, holder.sessionId)
       })
-      return makeDevice(vault, { ...user, password_hash: hash }, 'chose_password')
+      return makeDevice(vault, { ...user, passwordHash: hash }, 'chose_password')
     },
 
     beginTwoFactor: async (holder: Holder, password: string) => {

@@ -6,14 +6,7 @@ import { audited } from './by.ts'
 import { Mistake, parseName } from './mistake.ts'
 
 /** Limits in messages; null: none. */
-export interface Plan {
-  readonly name: string
-  readonly apiSending: boolean
-  readonly hourly: number | null
-  readonly daily: number | null
-  readonly monthly: number | null
-  readonly upgradeUrl?: string
-}
+export type Plan = Omit<PlanRow, 'upgradeUrl'> & { readonly upgradeUrl?: string }
 
 /** Of migration 0001; first workspaces have it, too. */
 const plainPlan = 'unlimited'
@@ -83,6 +76,6 @@ export async function listPlans(db: Db): Promise<Plan[]> {
   return (await listPlanRows(db)).map(presentPlan)
 }
 
-function presentPlan({ name, api_sending: apiSending, hourly, daily, monthly, upgrade_url: url }: PlanRow): Plan {
-  return { name, apiSending, hourly, daily, monthly, ...(url !== null && { upgradeUrl: url }) }
+function presentPlan({ upgradeUrl, ...row }: PlanRow): Plan {
+  return { ...row, ...(upgradeUrl !== null && { upgradeUrl }) }
 }

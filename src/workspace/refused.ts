@@ -1,5 +1,5 @@
 // What was refused and never became a message, as its workspace and operators look at it: newest first, and only some of it where they say which.
-import { given } from '../base/given.ts'
+import { given, shown, type Given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Page } from '../domain/page.ts'
@@ -9,18 +9,9 @@ import { checkTimes, Mistake } from './mistake.ts'
 
 export type { RefusalFilter } from '../store/refused-submissions.ts'
 
-export interface Refused {
-  readonly id: string
-  readonly at: Date
-  readonly source: 'rest' | 'smtp'
-  readonly code: string
-  readonly sender?: string
-  readonly recipientDomain?: string
-  readonly field?: string
-  readonly error?: string
+export type Refused = Given<Omit<RefusalRow, 'callerId'>> & {
   readonly keyId?: string
   readonly smtpCredentialId?: string
-  readonly requestId?: string
 }
 
 /** The latest `most` of them. */
@@ -51,14 +42,10 @@ export async function pageRefused(
 ): Promise<Page<Refused>> {
   checkTimes(filter)
   const { rows, next } = await searchRefusals(db, workspace, filter, { before, most })
-  return given<Page<Refused>>({ items: rows.map(shown), next })
+  return given<Page<Refused>>({ items: rows.map(withCaller), next })
 }
 
-function shown({ callerId, ...row }: RefusalRow): Refused {
-  const isSmtp = row.source === 'smtp'
-  return given<Refused>({
-    ...row,
-    keyId: isSmtp ? null : callerId,
-    smtpCredentialId: isSmtp ? callerId : null,
-  })
+function withCaller({ callerId, ...row }: RefusalRow): Refused {
+  const caller = callerId !== null && { [row.source === 'smtp' ? 'smtpCredentialId' : 'keyId']: callerId }
+  return { ...shown(row), ...caller }
 }

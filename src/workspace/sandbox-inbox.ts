@@ -1,7 +1,7 @@
 // The sandbox's inbox of a workspace: what its own messages became when they were delivered to the sandbox. What belongs to others, or to
 // nobody, is not there. It is read with the reader of all mail: its time is linear, and strangers wrote it.
 import { buffer } from 'node:stream/consumers'
-import { given } from '../base/given.ts'
+import { given, shown, type Given } from '../base/given.ts'
 import { limits } from '../config.ts'
 import { inTurn, turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -15,15 +15,7 @@ import type { Db } from '../store/database.ts'
 import { pageSandbox, readSandboxContent, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
 import { notThere, parseRecipient } from './mistake.ts'
 
-export interface SandboxMail {
-  readonly id: string
-  readonly receivedAt: Date
-  readonly envelopeFrom: string
-  readonly recipient: string
-  readonly messageId?: string
-  readonly sizeBytes: number
-  readonly subject?: string
-}
+export type SandboxMail = Given<SandboxRow> & { readonly subject?: string }
 
 export interface SandboxMailParsed extends SandboxMail {
   readonly headers: readonly { readonly name: string; readonly value: string }[]
@@ -55,7 +47,7 @@ export async function listSandbox(
   const address = recipient === undefined ? undefined : parseRecipient(recipient)
   const wanted = { ...filter, ...(address !== undefined && { recipient: address.text }) }
   const { mails, next } = await pageSandbox(db, workspace, { before, most }, wanted)
-  const items = mails.map((row) => ({ ...present(row), ...subjectOf(readMime(headOf(row.head))) }))
+  const items = mails.map(({ head, ...row }) => ({ ...shown(row), ...subjectOf(readMime(headOf(head))) }))
   return given<Page<SandboxMail>>({ items, next })
 }
 
@@ -67,7 +59,7 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
     const root = readMime(mail)
     const { text, html, files } = previewOf(mail)
     return {
-      ...present(row),
+      ...shown(row),
       ...subjectOf(root),
       headers: root.fields.map((field) => ({ name: nameOf(field), value: unfolded(field) })),
       ...(text !== '' && { text }),
@@ -99,7 +91,7 @@ export async function readSandboxBytes(
 ): Promise<{ readonly sizeBytes: number; readonly bytes: AsyncGenerator<Buffer> }> {
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
-  return { sizeBytes: row.size_bytes, bytes: readSandboxContent(db, workspace, row) }
+  return { sizeBytes: row.sizeBytes, bytes: readSandboxContent(db, workspace, row) }
 }
 
 /** As its author wrote it. */
@@ -114,15 +106,4 @@ function subjectOf(mail: MimeEntity): { readonly subject?: string } {
 function headOf(bytes: Buffer): Buffer {
   const end = bytes.indexOf('\r\n\r\n')
   return end < 0 ? bytes : bytes.subarray(0, end + 4)
-}
-
-function present({ id, received_at, envelope_from, recipient, message_id, size_bytes }: SandboxRow): SandboxMail {
-  return given<SandboxMail>({
-    id,
-    receivedAt: received_at,
-    envelopeFrom: envelope_from,
-    recipient,
-    messageId: message_id,
-    sizeBytes: size_bytes,
-  })
 }

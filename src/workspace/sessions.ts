@@ -7,7 +7,7 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
 import type { Db } from '../store/database.ts'
-import { listMemberships } from '../store/members.ts'
+import { listMemberships, type MembershipRow } from '../store/members.ts'
 import { noteSignIn, type UserRow } from '../store/people.ts'
 import {
   deleteSession,
@@ -16,6 +16,7 @@ import {
   insertSession,
   listSessionRows,
   noteSession,
+  type SessionRow,
 } from '../store/sessions.ts'
 import { audited } from './by.ts'
 import { Mistake, notThere } from './mistake.ts'
@@ -38,20 +39,11 @@ export interface Holder {
   readonly role?: MemberRole
 }
 
-export interface Membership {
-  readonly workspaceId: WorkspaceId
-  readonly name: string
-  readonly role: MemberRole
+export interface Membership extends MembershipRow {
   readonly scopes: readonly Scope[]
 }
 
-export interface SessionInfo {
-  readonly id: string
-  readonly createdAt: Date
-  readonly lastSeenAt: Date
-  readonly expiresAt: Date
-  readonly address: string
-  readonly agent: string
+export interface SessionInfo extends SessionRow {
   readonly current: boolean
 }
 
@@ -63,7 +55,7 @@ const looksLikeToken = (text: string): boolean => /^[A-Za-z0-9_-]{43}$/.test(tex
  */
 export async function openSession(
   db: Db,
-  user: Pick<UserRow, 'id' | 'password_hash'>,
+  user: Pick<UserRow, 'id' | 'passwordHash'>,
   { address, agent }: Origin,
   before: string | undefined,
   how: string,
@@ -83,7 +75,7 @@ export async function openSession(
     'session.opened',
     async (tx) => {
       // First, for its lock: a change that comes now ends this session, too.
-      if (!(await noteSignIn(tx, user.id, user.password_hash))) throw changedMeanwhile()
+      if (!(await noteSignIn(tx, user.id, user.passwordHash))) throw changedMeanwhile()
       if (before !== undefined && looksLikeToken(before)) await deleteSessionByToken(tx, hashSecret(before))
       await insertSession(tx, session, limits.sessionsPerUserMax)
     },
@@ -139,23 +131,10 @@ export async function endSession(db: Db, holder: Holder, id: string): Promise<vo
 
 export async function listSessions(db: Db, holder: Holder): Promise<SessionInfo[]> {
   const rows = await listSessionRows(db, holder.userId, limits.sessionIdleMs)
-  return rows.map((row) => ({
-    id: row.id,
-    createdAt: row.created_at,
-    lastSeenAt: row.seen_at,
-    expiresAt: row.expires_at,
-    address: row.address,
-    agent: row.agent,
-    current: row.id === holder.sessionId,
-  }))
+  return rows.map((row) => ({ ...row, current: row.id === holder.sessionId }))
 }
 
 export async function listMembershipsOf(db: Db, userId: string): Promise<Membership[]> {
   const rows = await listMemberships(db, userId)
-  return rows.map(({ workspace_id, workspace_name, role }) => ({
-    workspaceId: workspace_id,
-    name: workspace_name,
-    role,
-    scopes: scopesOfRole[role],
-  }))
+  return rows.map((row) => ({ ...row, scopes: scopesOfRole[row.role] }))
 }

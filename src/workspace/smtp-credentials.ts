@@ -1,6 +1,7 @@
 // SMTP credentials (decisions F): made, listed and revoked. The username is visible, the password is random, shown once, and kept as a
 // keyed SHA-256; a slow hash is not needed, and must not block the server. Who holds one is asked by every session (submitters.ts).
 import { createHmac, randomBytes, randomUUIDv7 } from 'node:crypto'
+import { shown, type Given } from '../base/given.ts'
 import { makePassword, type Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -15,13 +16,8 @@ import {
 } from '../store/smtp-credentials.ts'
 import { audited, stillBy, type By } from './by.ts'
 import { Mistake, notThere, parseId, parseName } from './mistake.ts'
-import { presentTerm, type Term } from './term.ts'
 
-export interface SmtpCredential extends Term {
-  readonly id: string
-  readonly name: string
-  readonly username: string
-}
+export type SmtpCredential = Given<CredentialRow>
 
 const passwordBytes = 24
 
@@ -48,7 +44,7 @@ export async function createSmtpCredential(
     passwordHash: passwordHasher(vault)(username, password),
     expiresAt,
   })
-  return { ...presentCredential(row), password }
+  return { ...shown(row), password }
 }
 
 /** A credential sends mail, so only somebody who may send makes one. Like a key, it ends with the key that makes it. */
@@ -80,14 +76,14 @@ export function revokeCredentialFor({ db }: { readonly db: Db }, by: By, id: str
     async (tx) => {
       const row = await revokeCredentialRow(tx, by.workspaceId, id)
       if (row === undefined) throw notThere('SMTP credential')
-      return presentCredential(row)
+      return shown(row)
     },
     (credential) => ({ target: id, facts: { name: credential.name, username: credential.username } }),
   )
 }
 
 export async function listSmtpCredentials(db: Db, workspace: WorkspaceId): Promise<SmtpCredential[]> {
-  return (await listCredentialRows(db, workspace)).map(presentCredential)
+  return (await listCredentialRows(db, workspace)).map(shown)
 }
 
 /** Of which workspace it is, for those who may look into all of them. */
@@ -96,8 +92,4 @@ export async function whoseCredential(db: Db, text: string): Promise<WorkspaceId
   const workspace = await workspaceOfCredential(db, id)
   if (workspace === undefined) throw new Mistake(`There is no SMTP credential ${id}.`)
   return workspace
-}
-
-function presentCredential(row: CredentialRow): SmtpCredential {
-  return { id: row.id, name: row.name, username: row.username, ...presentTerm(row) }
 }

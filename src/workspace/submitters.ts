@@ -56,7 +56,7 @@ export function makeSubmitters(tools: {
     login: async (username, password) => {
       const row = await userOf(username)
       // The same work for a name that does not exist.
-      const right = timingSafeEqual(hashOf(username, password), row?.password_hash ?? nobody)
+      const right = timingSafeEqual(hashOf(username, password), row?.passwordHash ?? nobody)
       return row !== undefined && right ? present(row, tools.publicUrl) : undefined
     },
     standing: async (username) => {

@@ -1,10 +1,10 @@
 // Suppressed recipients of a workspace: by hand, by a rule that was wrong, and as pages and CSV. Their statements write down who did it, so that
 // nothing here is `audited`.
-import { given } from '../base/given.ts'
+import { given, shown, type Given } from '../base/given.ts'
 import { remembered } from '../base/remembered.ts'
 import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
-import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import type { Page } from '../domain/page.ts'
 import { parseAddress, unsupportedForm, type EmailAddress } from '../mail/address.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
@@ -26,16 +26,7 @@ import { writeCsv } from './csv-rfc4180.ts'
 import { Mistake, notThere } from './mistake.ts'
 import { asWords, columns } from './suppression-file.ts'
 
-export interface Suppression {
-  readonly recipient: string
-  readonly reason: SuppressionReason
-  readonly sourceMessageId?: MessageId
-  readonly rule?: string
-  readonly evidence?: string
-  /** Who added it, where a person did. */
-  readonly createdBy?: string
-  readonly createdAt: Date
-}
+export type Suppression = Given<Omit<SuppressionRow, 'recipientKey'>>
 
 /** A recipient that is suppressed already keeps its reason. */
 export async function addSuppression(
@@ -148,7 +139,7 @@ export async function* listSuppressions(
     for (const row of rows) yield presentSuppression(row)
     const last = rows.at(-1)
     if (last === undefined || rows.length < limits.suppressionImportRows) return
-    after = last.recipient_key
+    after = last.recipientKey
   }
 }
 
@@ -179,14 +170,4 @@ function requireAddress(text: string): EmailAddress {
   return address
 }
 
-function presentSuppression(row: SuppressionRow): Suppression {
-  return given<Suppression>({
-    recipient: row.recipient,
-    reason: row.reason,
-    sourceMessageId: row.source_message_id,
-    rule: row.rule,
-    evidence: row.evidence,
-    createdBy: row.created_by,
-    createdAt: row.created_at,
-  })
-}
+const presentSuppression = ({ recipientKey: _key, ...row }: SuppressionRow): Suppression => shown(row)

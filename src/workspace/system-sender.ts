@@ -43,7 +43,7 @@ export async function readSystemSender(tools: {
   const row = mailbox && (await findDomain(db, sender.workspaceId, mailbox.domain))
   const workspace = row && (await workspaceById(db, sender.workspaceId))
   if (mailbox === undefined || row === undefined || workspace === undefined) return undefined // removed since it was found
-  const { id, route_sealed: sealed } = workspace
+  const { id, routeSealed: sealed } = workspace
   const { name, status, vouched, records } = presentDomain(row, settings.POSTHORN_HOSTNAME)
   return {
     address: mailbox.address,

@@ -27,7 +27,7 @@ interface Tools {
 
 /** A new secret, not yet in force; shown once, for the app. */
 export async function beginTwoFactor({ db, vault }: Tools, user: UserRow): Promise<{ secret: string; uri: string }> {
-  if (user.totp_sealed !== null)
+  if (user.totpSealed !== null)
     throw new Mistake('The second factor is on already; switch it off first.', { code: 'conflict' })
   const secret = new Secret({ size: 20 })
   await setPendingTotp(db, user.id, vault.seal(secret.base32, sealedAs.totp(user.id)))
@@ -37,9 +37,9 @@ export async function beginTwoFactor({ db, vault }: Tools, user: UserRow): Promi
 /** The code of the app puts the pending secret in force. Returns the recovery codes, shown once. */
 export async function confirmTwoFactor({ db, vault }: Tools, userId: string, code: string): Promise<string[]> {
   const user = await userById(db, userId)
-  if (user?.totp_pending_sealed == null)
+  if (user?.totpPendingSealed == null)
     throw new Mistake('There is nothing to confirm; begin to set up the second factor first.', { code: 'conflict' })
-  const step = stepOf(vault.open(user.totp_pending_sealed, sealedAs.totp(userId)), code, await databaseNow(db))
+  const step = stepOf(vault.open(user.totpPendingSealed, sealedAs.totp(userId)), code, await databaseNow(db))
   if (step === undefined)
     throw new Mistake('"code" does not fit; check the clock of the phone and take the newest code.', { field: 'code' })
   const codes = Array.from({ length: limits.recoveryCodes }, recoveryCode)
@@ -57,10 +57,10 @@ export async function endTwoFactor({ db }: Tools, userId: string): Promise<void>
 
 /** True for the app's code, which counts once, or an unused recovery code, which is used up by this. */
 export async function secondFactorFits({ db, vault }: Tools, user: UserRow, code: string): Promise<boolean> {
-  if (user.totp_sealed === null) return false
+  if (user.totpSealed === null) return false
   const given = code.replace(/[\s-]/g, '').toLowerCase()
   if (/^\d{6}$/.test(given)) {
-    const step = stepOf(vault.open(user.totp_sealed, sealedAs.totp(user.id)), given, await databaseNow(db))
+    const step = stepOf(vault.open(user.totpSealed, sealedAs.totp(user.id)), given, await databaseNow(db))
     return step !== undefined && takeTotpStep(db, user.id, step)
   }
   return given.length === 16 && takeRecoveryCode(db, user.id, hashOf(given))

@@ -42,7 +42,7 @@ export async function tellUntold({ db, notify, publicUrl }: WebhookNoticeTools):
     const members = await listMemberRows(db, endpoint.workspace_id)
     const notice = noticeOf(endpoint, publicUrl)
     let all = true
-    for (const { user_id: user, email, role } of members)
+    for (const { userId: user, email, role } of members)
       if (role === 'owner') {
         const once = `webhook disabled ${endpoint.workspace_id} ${endpoint.moment} ${user}`
         all = (await notify({ to: email, ...notice, once })) && all

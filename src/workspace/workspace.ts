@@ -1,7 +1,7 @@
 // The door: who may send. Workspaces are made and changed here; plans, domains, mailboxes, keys, suppressions and the reading of
 // messages stand beside it. Everything names its workspace; what cannot be done is a `Mistake`, one sentence.
 import { randomUUIDv7 } from 'node:crypto'
-import { given } from '../base/given.ts'
+import { given, shown, type Given } from '../base/given.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { isUuid } from '../base/uuid.ts'
 import { parseRoute, type Route } from '../config.ts'
@@ -117,20 +117,9 @@ export { readSeries, readUsage } from './usage.ts'
 export { webhookNotices } from './webhook-notices.ts'
 export { suppressionReasons } from '../store/suppressions.ts'
 
-export interface Workspace {
-  readonly id: WorkspaceId
-  readonly name: string
-  /** What its members call it, where that is another name. */
-  readonly ownName?: string
-  readonly status: 'active' | 'blocked'
-  readonly plan: string
+export type Workspace = Given<Omit<WorkspaceRow, 'routeSealed'>> & {
   /** Its own route, without a login; left out where it takes the installation's. */
   readonly route?: string
-  /** Body and attachments are kept for a while after a message is final. */
-  readonly keepsContent: boolean
-  readonly createdAt: Date
-  /** It is being removed: blocked for good, and gone when that has ended. */
-  readonly removingSince?: Date
 }
 
 const nameTaken = (name: string): Mistake =>
@@ -141,7 +130,7 @@ export async function createWorkspace(db: Db, vault: Vault, name: string, plan: 
   await requirePlan(db, plan)
   const row = await insertWorkspace(db, randomUUIDv7(), clean, plan)
   if (row === undefined) {
-    const isGoing = (await workspacesByName(db, clean))[0]?.removing_since != null
+    const isGoing = (await workspacesByName(db, clean))[0]?.removingSince != null
     if (!isGoing) throw nameTaken(clean)
     const words = `The workspace that is named "${clean}" is being removed: the name is free when that has ended.`
     throw new Mistake(words, { code: 'conflict', field: 'name' })
@@ -229,10 +218,10 @@ export async function pageWorkspaces(
   wish: { readonly before?: string; readonly text?: string; readonly most: number },
 ): Promise<Page<Workspace>> {
   const rows = await pageWorkspaceRows(db, wish.before, (wish.text ?? '').trim(), wish.most + 1)
-  const { shown, last } = cutPage(rows, wish.most)
+  const page = cutPage(rows, wish.most)
   return given<Page<Workspace>>({
-    items: shown.map((row) => presentWorkspace(vault, row)),
-    next: last?.id,
+    items: page.shown.map((row) => presentWorkspace(vault, row)),
+    next: page.last?.id,
   })
 }
 
@@ -271,30 +260,8 @@ export function changeWorkspaceAsOperator(
   )
 }
 
-function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
-  const {
-    id,
-    name,
-    own_name: ownName,
-    status,
-    plan,
-    route_sealed: sealed,
-    keeps_content: keepsContent,
-    created_at: createdAt,
-    removing_since: since,
-  } = row
-  const route = sealed === null ? undefined : describeRoute(openRoute(vault, id, sealed))
-  return given<Workspace>({
-    id,
-    name,
-    ownName,
-    status,
-    plan,
-    route,
-    keepsContent,
-    createdAt,
-    removingSince: since,
-  })
+function presentWorkspace(vault: Vault, { routeSealed, ...row }: WorkspaceRow): Workspace {
+  return { ...shown(row), ...(routeSealed !== null && { route: describeRoute(openRoute(vault, row.id, routeSealed)) }) }
 }
 
 function describeRoute(route: Route): string {

@@ -1,22 +1,22 @@
 // Pages of a workspace's messages, newest first, at any depth alike: the cursor is an id, and the walk goes along (workspace_id, id), or
 // along (workspace_id, recipient_key, id) where one recipient is asked for. What has no index (state, mailbox, words) is looked for among a
 // bounded number of messages and bytes per page; the cursor then says how far it came.
-import { given } from '../../base/given.ts'
+import { shown, type Given } from '../../base/given.ts'
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
-import type { MailboxId, MessageId, MessageSource, MessageStatus, WorkspaceId } from '../../domain/message.ts'
-import type { MessageRecord } from '../../domain/submission.ts'
+import type {
+  DeliveryStatus,
+  MailboxId,
+  MessageId,
+  MessageSource,
+  MessageStatus,
+  WorkspaceId,
+} from '../../domain/message.ts'
 import { limits } from '../../config.ts'
 import { inAnyCase, sql, type Db } from '../database.ts'
 import { greatestId, leastId } from '../message-id.ts'
 import { cutPage } from '../page.ts'
 
-export interface MessageListRow extends Pick<
-  MessageRecord,
-  'id' | 'mailboxId' | 'status' | 'deliveryStatus' | 'sender' | 'recipient' | 'subject' | 'errorMessage' | 'createdAt'
-> {
-  readonly source: MessageSource
-  readonly finishedAt?: Date
-}
+export type MessageListRow = Given<Omit<Row, 'deliveryRank'>> & { readonly deliveryStatus: DeliveryStatus }
 
 export interface MessageFilter {
   readonly status?: MessageStatus
@@ -43,20 +43,20 @@ export interface MessagePage {
 
 interface Row {
   readonly id: MessageId
-  readonly mailbox_id: MailboxId
+  readonly mailboxId: MailboxId
   readonly status: MessageStatus
-  readonly delivery_rank: number
+  readonly deliveryRank: number
   readonly sender: string
   readonly recipient: string
   readonly subject: string
   readonly source: MessageSource
-  readonly error_message: string | null
-  readonly created_at: Date
-  readonly finished_at: Date | null
+  readonly errorMessage: string | null
+  readonly createdAt: Date
+  readonly finishedAt: Date | null
 }
 
-const columns =
-  'm.id, m.mailbox_id, m.status, m.delivery_rank, m.sender, m.recipient, m.subject, m.source, m.error_message, m.created_at, m.finished_at'
+const columns = `m.id, m.mailbox_id "mailboxId", m.status, m.delivery_rank "deliveryRank", m.sender, m.recipient, m.subject, m.source,
+  m.error_message "errorMessage", m.created_at "createdAt", m.finished_at "finishedAt"`
 
 /**
  * A walk that only one index can serve, from the newest on: `m.workspace_id = $1 ... order by m.id` is also served by the index on ids alone, through the
@@ -144,23 +144,10 @@ export async function pageMessages(
 }
 
 function pageOf(rows: readonly Row[], most: number): MessagePage {
-  const { shown, last } = cutPage(rows, most, (row) => row.recipient === null)
-  return { messages: shown.map(present), ...(last !== undefined && { next: last.id }) }
+  const page = cutPage(rows, most, (row) => row.recipient === null)
+  return { messages: page.shown.map(present), ...(page.last !== undefined && { next: page.last.id }) }
 }
 
-function present(row: Row): MessageListRow {
-  const { id, status, sender, recipient, subject, source } = row
-  return given<MessageListRow>({
-    id,
-    mailboxId: row.mailbox_id,
-    status,
-    deliveryStatus: deliveryStatusOf(row.delivery_rank),
-    sender,
-    recipient,
-    subject,
-    source,
-    errorMessage: row.error_message,
-    createdAt: row.created_at,
-    finishedAt: row.finished_at,
-  })
+function present({ deliveryRank, ...row }: Row): MessageListRow {
+  return { ...shown(row), deliveryStatus: deliveryStatusOf(deliveryRank) }
 }

@@ -1,5 +1,5 @@
 // What an operator reads: everything that happened to a message.
-import { given } from '../../base/given.ts'
+import { shown, type Given } from '../../base/given.ts'
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
 import { eventId, type EventType } from '../../domain/event.ts'
 import type {
@@ -15,14 +15,9 @@ import { sandboxMailOf } from '../sandbox.ts'
 import { readStatus } from './message-status.ts'
 import { readWebhooksOfMessage, type TimelineWebhook } from './message-webhooks.ts'
 
-export interface TimelineEvent {
+export interface TimelineEvent extends Given<Omit<EventRow, 'deliveryRank'>> {
   readonly id: string
-  readonly sequence: number
-  readonly type: EventType
-  readonly status: MessageStatus
   readonly deliveryStatus: DeliveryStatus
-  readonly occurredAt: Date
-  readonly facts?: object
   /** Where the event was posted, or waits for it, and the reader may know. */
   readonly webhook?: TimelineWebhook
 }
@@ -36,18 +31,7 @@ export interface TimelineAttempt {
 }
 
 /** What the queue says of a message that is not final. */
-export interface TimelineQueue {
-  readonly status: string
-  readonly destination: string
-  readonly dueAt: Date
-  readonly expiresAt: Date
-  readonly epoch: number
-  readonly attempts: number
-  readonly leaseUntil?: Date
-  readonly armed: boolean
-  /** Nobody delivers for now (store/fence.ts). */
-  readonly stopped: boolean
-}
+export type TimelineQueue = Given<QueueRow>
 
 export interface Timeline extends MessageRecord {
   readonly events: readonly TimelineEvent[]
@@ -64,19 +48,19 @@ export interface Timeline extends MessageRecord {
 const owner = sql('owner-of-message', 'select workspace_id from messages where id = $1')
 const eventsOf = sql(
   'events-of-message',
-  `select sequence, type, status, delivery_rank, occurred_at, facts
+  `select sequence, type, status, delivery_rank "deliveryRank", occurred_at "occurredAt", facts
      from events where workspace_id = $1 and message_id = $2 order by sequence`,
 )
 // A worker writes what it made of its attempt, the reaper what became of the message: told in the words of the latter, as states are.
 const attemptsOf = sql(
   'attempts-of-message',
   `select epoch, case outcome when 'accepted' then 'sent' when 'retry' then 'retrying' when 'unknown' then 'delivery_unknown' else outcome end outcome,
-          ended_at, facts
+          ended_at "endedAt", facts
      from attempts where workspace_id = $1 and message_id = $2 order by epoch`,
 )
 const queueOf = sql(
   'queue-of-message',
-  `select status, destination, due_at, expires_at, epoch, attempts, lease_until, armed_epoch is not null armed,
+  `select status, destination, due_at "dueAt", expires_at "expiresAt", epoch, attempts, lease_until "leaseUntil", armed_epoch is not null armed,
           exists (select from delivery_stops) stopped
      from outbound where message_id = $2 and workspace_id = $1`,
 )
@@ -87,25 +71,26 @@ interface EventRow {
   readonly sequence: number
   readonly type: EventType
   readonly status: MessageStatus
-  readonly delivery_rank: number
-  readonly occurred_at: Date
+  readonly deliveryRank: number
+  readonly occurredAt: Date
   readonly facts: object | null
 }
 interface AttemptRow {
   readonly epoch: number
   readonly outcome: string
-  readonly ended_at: Date
+  readonly endedAt: Date
   readonly facts: object & { readonly route?: unknown }
 }
 interface QueueRow {
   readonly status: string
   readonly destination: string
-  readonly due_at: Date
-  readonly expires_at: Date
+  readonly dueAt: Date
+  readonly expiresAt: Date
   readonly epoch: number
   readonly attempts: number
-  readonly lease_until: Date | null
+  readonly leaseUntil: Date | null
   readonly armed: boolean
+  /** Nobody delivers for now (store/fence.ts). */
   readonly stopped: boolean
 }
 /** For operators, who name a message by its id alone. */
@@ -135,31 +120,23 @@ export async function readTimeline(
     events: events.map((event) => presentEvent(id, event, webhooks?.get(event.sequence))),
     reports: known.events,
     attempts: attempts.map(presentAttempt),
-    ...(queue !== undefined && { queue: presentQueue(queue) }),
+    ...(queue !== undefined && { queue: shown(queue) }),
     ...(scan !== undefined && { scan: scan.record }),
     ...(sandboxMailId !== undefined && { sandboxMailId }),
   }
 }
 
-function presentEvent(id: MessageId, row: EventRow, webhook: TimelineWebhook | undefined): TimelineEvent {
-  return given<TimelineEvent>({
-    id: eventId(id, row.sequence),
-    sequence: row.sequence,
-    type: row.type,
-    status: row.status,
-    deliveryStatus: deliveryStatusOf(row.delivery_rank),
-    occurredAt: row.occurred_at,
-    facts: row.facts,
-    webhook,
-  })
+function presentEvent(
+  id: MessageId,
+  { deliveryRank, ...row }: EventRow,
+  webhook: TimelineWebhook | undefined,
+): TimelineEvent {
+  const of = { id: eventId(id, row.sequence), deliveryStatus: deliveryStatusOf(deliveryRank) }
+  return { ...shown(row), ...of, ...(webhook !== undefined && { webhook }) }
 }
 
 /** Which route it took is kept for feeds (feedback), and is no part of what was seen. */
-function presentAttempt({ ended_at, facts, ...attempt }: AttemptRow): TimelineAttempt {
+function presentAttempt({ facts, ...attempt }: AttemptRow): TimelineAttempt {
   const { route: _, ...seen } = facts
-  return { ...attempt, endedAt: ended_at, facts: seen }
-}
-
-function presentQueue({ due_at, expires_at, lease_until, ...row }: QueueRow): TimelineQueue {
-  return given<TimelineQueue>({ ...row, dueAt: due_at, expiresAt: expires_at, leaseUntil: lease_until })
+  return { ...attempt, facts: seen }
 }

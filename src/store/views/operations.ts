@@ -16,13 +16,13 @@ export const pageWorkspaceRows = (db: Db, before: string | undefined, text: stri
   db.rows<WorkspaceRow>(page, [before ?? null, text, most])
 
 export interface LaneRow {
-  readonly workspace_id: WorkspaceId
-  readonly workspace_name: string
+  readonly workspaceId: WorkspaceId
+  readonly workspaceName: string
   readonly destination: string
   readonly status: string
-  readonly many: number
-  readonly oldest_due_at: Date
-  readonly attempts_max: number
+  readonly count: number
+  readonly oldestDueAt: Date
+  readonly attemptsMax: number
   /** Of all that were looked at, in this group and the others. */
   readonly total: number
   readonly groups: number
@@ -33,7 +33,8 @@ export interface LaneRow {
 // At most $1 rows of the queue are looked at: of a longer one this is the beginning. The sums are of all its groups, the rows of the $2 largest.
 const lanes = sql(
   'queue-lanes',
-  `select q.workspace_id, w.name workspace_name, q.destination, q.status, q.many, q.oldest_due_at, q.attempts_max, q.total, q.groups,
+  `select q.workspace_id "workspaceId", w.name "workspaceName", q.destination, q.status, q.many as count, q.oldest_due_at "oldestDueAt",
+          q.attempts_max "attemptsMax", q.total, q.groups,
           q.total = $1 and exists (select from outbound offset $1 limit 1) more
      from (
        select l.workspace_id, l.destination, l.status, count(*)::integer many, min(l.due_at) oldest_due_at, max(l.attempts) attempts_max,
@@ -48,10 +49,10 @@ export const readLanes = (db: Db, rowsMax: number, lanesMax: number): Promise<La
   db.rows<LaneRow>(lanes, [rowsMax, lanesMax])
 
 export interface LaneReason {
-  readonly workspace_id: WorkspaceId
+  readonly workspaceId: WorkspaceId
   readonly destination: string
   readonly reason: string
-  readonly message_id: MessageId
+  readonly messageId: MessageId
   /** In the words of the message: what its last attempt saw. */
   readonly error: string | null
 }
@@ -59,7 +60,7 @@ export interface LaneReason {
 // Of each lane $3 rows at the far end of its index are looked at, since what was tried often is due last, and of up to $4 of them the last attempt.
 const laneReasons = sql(
   'lane-reasons',
-  `select l.workspace_id, l.destination, most.reason, most.message_id, said.error_message error
+  `select l.workspace_id "workspaceId", l.destination, most.reason, most.message_id "messageId", said.error_message error
      from unnest($1::uuid[], $2::text[]) l (workspace_id, destination)
      cross join lateral (
        select tried.reason, (array_agg(tried.message_id order by tried.ended_at desc))[1] message_id
@@ -81,10 +82,10 @@ const laneReasons = sql(
 /** Why the mail of these lanes waits for another try, as most of their last attempts have it; none of a lane where nobody has tried. */
 export const readLaneReasons = (
   db: Db,
-  of: readonly { readonly workspace_id: WorkspaceId; readonly destination: string }[],
+  of: readonly Pick<LaneRow, 'workspaceId' | 'destination'>[],
 ): Promise<LaneReason[]> =>
   db.rows<LaneReason>(laneReasons, [
-    of.map((lane) => lane.workspace_id),
+    of.map((lane) => lane.workspaceId),
     of.map((lane) => lane.destination),
     limits.queueLaneRowsRead,
     limits.queueLaneAttemptsRead,
@@ -93,14 +94,14 @@ export const readLaneReasons = (
 export interface DatabaseFacts {
   readonly version: string
   readonly now: Date
-  readonly size_bytes: number
-  readonly started_at: Date
+  readonly sizeBytes: number
+  readonly startedAt: Date
 }
 
 const facts = sql(
   'database-facts',
-  `select current_setting('server_version') version, app_now() now, pg_database_size(current_database())::float8 size_bytes,
-          pg_postmaster_start_time() started_at`,
+  `select current_setting('server_version') version, app_now() now, pg_database_size(current_database())::float8 "sizeBytes",
+          pg_postmaster_start_time() "startedAt"`,
 )
 
 export async function readDatabaseFacts(db: Db): Promise<DatabaseFacts> {
