@@ -1,11 +1,20 @@
 // What commands take: the workspace that most of them name, and values of options, read strictly: what is none is wrong usage.
 import { createReadStream } from 'node:fs'
-import { InvalidArgumentError } from 'commander'
+import { InvalidArgumentError, type Command } from 'commander'
 import { isUuid } from '../base/uuid.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
 import { Mistake } from '../workspace/workspace.ts'
 
-export const workspaceArgument = ['<workspace>', 'its id or exact name'] as const
+export type MakeCommand = (name: string, description: string) => Command
+
+/** What the commands of a group are made with. Those of `ofWorkspace` take first the workspace in which they do their work. */
+export function commandsOf(program: Command, name: string, about: string) {
+  const group = program.command(name).description(about)
+  const command: MakeCommand = (word, description) => group.command(word).description(description)
+  const ofWorkspace: MakeCommand = (word, description) =>
+    command(word, description).argument('<workspace>', 'its id or exact name')
+  return { command, ofWorkspace }
+}
 
 export function positive(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number above 0.')

@@ -6,6 +6,7 @@ import { listDestinationLimits, removeDestinationLimits, setDestinationLimits } 
 import type { DestinationChanges, DestinationLimits } from '../store/destinations.ts'
 import type { Db } from '../store/database.ts'
 import { audited } from '../workspace/workspace.ts'
+import { commandsOf } from './arguments.ts'
 import { table } from './print.ts'
 import type { Cli } from './tools.ts'
 
@@ -17,13 +18,13 @@ interface Given {
 }
 
 export function destinationCommands(program: Command, cli: Cli): void {
-  const group = program
-    .command('destination')
-    .description('limits towards providers: set, list and remove them (google, example.org for mx1.example.org, or *)')
+  const { command } = commandsOf(
+    program,
+    'destination',
+    'limits towards providers: set, list and remove them (google, example.org for mx1.example.org, or *)',
+  )
 
-  group
-    .command('set')
-    .description('set limits for a provider; what is not given stays, 0 goes back to what is built in')
+  command('set', 'set limits for a provider; what is not given stays, 0 goes back to what is built in')
     .argument('<name>', 'a provider, the domain of its mail hosts, or * for all without a row of their own', nameOf)
     .option('--connections <many>', 'connections at once', whole)
     .option('--messages-per-connection <many>', 'messages over one connection', whole)
@@ -55,18 +56,13 @@ export function destinationCommands(program: Command, cli: Cli): void {
         cli.show(set, () => destinationTable([set]))
       })
     })
-  group
-    .command('list')
-    .description('list what was set')
-    .action(() =>
-      cli.withExisting(async ({ db }) => {
-        const all = await listDestinationLimits(db)
-        cli.show(all, () => destinationTable(all))
-      }),
-    )
-  group
-    .command('remove')
-    .description('go back to what is built in')
+  command('list', 'list what was set').action(() =>
+    cli.withExisting(async ({ db }) => {
+      const all = await listDestinationLimits(db)
+      cli.show(all, () => destinationTable(all))
+    }),
+  )
+  command('remove', 'go back to what is built in')
     .argument('<name>', '', nameOf)
     .action((name: string) =>
       cli.withExisting(async ({ db, actor }) => {

@@ -2,16 +2,14 @@
 import type { Command } from 'commander'
 import { findUnmatchedFeedback, pageUnmatchedFeedback, rotateReturnPath } from '../feedback/feedback.ts'
 import { Mistake } from '../workspace/workspace.ts'
-import { positive } from './arguments.ts'
+import { commandsOf, positive } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
 
 export function feedbackCommands(program: Command, cli: Cli): void {
-  const group = program.command('feedback').description('what receiving providers said')
+  const { command } = commandsOf(program, 'feedback', 'what receiving providers said')
 
-  group
-    .command('list')
-    .description('list the latest feedback that had no effect')
+  command('list', 'list the latest feedback that had no effect')
     .option('--limit <mails>', 'how many', positive, 50)
     .action(({ limit }: { limit: number }) =>
       cli.withExisting(async ({ db }) => {
@@ -21,9 +19,7 @@ export function feedbackCommands(program: Command, cli: Cli): void {
         cli.show(all, () => table(heads, rows(), 'No feedback is unmatched.', limit))
       }),
     )
-  group
-    .command('show')
-    .description('show unmatched feedback, with the beginning of its mail')
+  command('show', 'show unmatched feedback, with the beginning of its mail')
     .argument('<id>')
     .action((id: string) =>
       cli.withExisting(async ({ db }) => {
@@ -33,15 +29,12 @@ export function feedbackCommands(program: Command, cli: Cli): void {
         cli.show(found, () => `${facts({ ...rest, facts: JSON.stringify(more) })}\n\n${printable(content)}`)
       }),
     )
-  group
-    .command('rotate-key')
-    .description('sign the return paths of messages to come with a new key')
-    .action(() =>
-      cli.withExisting(async ({ db, actor }) => {
-        const rotated = await rotateReturnPath(db, actor)
-        cli.show(rotated, () => `Messages accepted from ${rotated.since.toISOString()} on get the key ${rotated.key}.`)
-      }),
-    )
+  command('rotate-key', 'sign the return paths of messages to come with a new key').action(() =>
+    cli.withExisting(async ({ db, actor }) => {
+      const rotated = await rotateReturnPath(db, actor)
+      cli.show(rotated, () => `Messages accepted from ${rotated.since.toISOString()} on get the key ${rotated.key}.`)
+    }),
+  )
 }
 
 /** Text of strangers must not move the cursor. */

@@ -5,7 +5,7 @@ import { addFeed, listFeeds, removeFeed, type Feed } from '../feeds/feeds.ts'
 import type { Db } from '../store/database.ts'
 import { feedProviders } from '../store/feeds.ts'
 import { audited, findWorkspace, Mistake } from '../workspace/workspace.ts'
-import { readSecret } from './arguments.ts'
+import { commandsOf, readSecret } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
 
@@ -16,11 +16,9 @@ interface AddOptions {
 }
 
 export function feedCommands(program: Command, cli: Cli): void {
-  const group = program.command('feed').description('events that relay providers post to us (docs/feeds.md)')
+  const { command } = commandsOf(program, 'feed', 'events that relay providers post to us (docs/feeds.md)')
 
-  group
-    .command('add')
-    .description('make a feed and show where the provider is to post')
+  command('add', 'make a feed and show where the provider is to post')
     .addArgument(new Argument('<provider>', 'whose events').choices(feedProviders))
     .option('--workspace <workspace>', "speaks for this workspace's own route instead of the installation's")
     .option('--topic <arn>', 'ses: the SNS topic')
@@ -42,19 +40,14 @@ export function feedCommands(program: Command, cli: Cli): void {
         cli.show(added, () => `${facts({ ...added })}${isReached ? '' : `\n\n${notReached(tools.publicUrl)}`}`)
       }),
     )
-  group
-    .command('list')
-    .description('list all feeds')
-    .action(() =>
-      cli.withExisting(async (tools) => {
-        const all = await listFeeds(tools)
-        const rows = () => all.map((each) => [each.id, each.provider, each.workspace ?? 'installation', each.url])
-        cli.show(all, () => table(['ID', 'PROVIDER', 'ROUTE OF', 'URL'], rows(), 'There is no feed.'))
-      }),
-    )
-  group
-    .command('remove')
-    .description('receive nothing more from a feed')
+  command('list', 'list all feeds').action(() =>
+    cli.withExisting(async (tools) => {
+      const all = await listFeeds(tools)
+      const rows = () => all.map((each) => [each.id, each.provider, each.workspace ?? 'installation', each.url])
+      cli.show(all, () => table(['ID', 'PROVIDER', 'ROUTE OF', 'URL'], rows(), 'There is no feed.'))
+    }),
+  )
+  command('remove', 'receive nothing more from a feed')
     .argument('<id>')
     .action((id: string) =>
       cli.withExisting(async (tools) => {

@@ -4,7 +4,7 @@ import { deliveryStatuses, processingStatuses } from '../contract/words.ts'
 import { copiedMessageId } from '../mail/queue-id.ts'
 import { listMessagesOf, showMessage } from '../workspace/workspace.ts'
 import type { MessageWish } from '../workspace/workspace.ts'
-import { idOf, instant, positive, workspaceArgument } from './arguments.ts'
+import { idOf, instant, positive, commandsOf } from './arguments.ts'
 import { table } from './print.ts'
 import { refusedCommand } from './refused.ts'
 import { sendAgainCommand } from './send-again.ts'
@@ -20,11 +20,9 @@ interface ListWish extends Omit<MessageWish, 'mailboxId' | 'providerMessageId' |
 }
 
 export function messageCommands(program: Command, cli: Cli): void {
-  const group = program.command('message').description('what was sent, and what happened to it')
+  const { command, ofWorkspace } = commandsOf(program, 'message', 'what was sent, and what happened to it')
 
-  group
-    .command('show')
-    .description('show a message with everything that happened to it')
+  command('show', 'show a message with everything that happened to it')
     .argument('<id>', 'the id of the message')
     .action((id: string) =>
       cli.withExisting(async ({ db }) => {
@@ -32,10 +30,7 @@ export function messageCommands(program: Command, cli: Cli): void {
         cli.show(timeline, () => describeMessage(timeline))
       }),
     )
-  group
-    .command('list')
-    .description('list the latest messages of a workspace, or find some: what is given must all be true of them')
-    .argument(...workspaceArgument)
+  ofWorkspace('list', 'list the latest messages of a workspace, or find some: what is given must all be true of them')
     .addOption(new Option('--status <status>', 'what we did with it').choices(processingStatuses))
     .addOption(new Option('--delivery-status <status>', 'what its provider reported').choices(deliveryStatuses))
     .option('--mailbox <id>', 'sent from this mailbox', idOf('mailbox'))
@@ -65,8 +60,8 @@ export function messageCommands(program: Command, cli: Cli): void {
         cli.show(all, () => table(heads, rows(), none, limit))
       }),
     )
-  sendAgainCommand(group, cli)
-  refusedCommand(group, cli)
+  sendAgainCommand(command, cli)
+  refusedCommand(ofWorkspace, cli)
 }
 
 /** What stands before the first `=` is the name. */

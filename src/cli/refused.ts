@@ -1,7 +1,7 @@
 // `posthorn message refused`: what to tell somebody whose mail never became a message.
-import { Option, type Command } from 'commander'
+import { Option } from 'commander'
 import { listRefusedOf, type RefusalFilter } from '../workspace/workspace.ts'
-import { instant, positive, workspaceArgument } from './arguments.ts'
+import { instant, positive, type MakeCommand } from './arguments.ts'
 import { table } from './print.ts'
 import type { Cli } from './tools.ts'
 
@@ -9,11 +9,8 @@ interface Given extends RefusalFilter {
   readonly limit: number
 }
 
-export function refusedCommand(group: Command, cli: Cli): void {
-  group
-    .command('refused')
-    .description('list the latest submissions that were refused and never became a message')
-    .argument(...workspaceArgument)
+export function refusedCommand(make: MakeCommand, cli: Cli): void {
+  make('refused', 'list the latest submissions that were refused and never became a message')
     .option('--limit <refusals>', 'how many', positive, 50)
     .option('--code <code>', 'only with this code, such as recipient_suppressed')
     .addOption(new Option('--source <source>', 'only those over HTTP, or over SMTP').choices(['rest', 'smtp']))

@@ -1,20 +1,19 @@
 // `posthorn message send-again`: what the button on the page of a message does, for those who have no browser. It is an admission like any other, done
 // by this command itself: whether the service runs makes no difference.
-import type { Command } from 'commander'
 import { makeAccept, makeAcceptMail, openAcceptance } from '../accept/accept.ts'
 import { makeLog } from '../base/log.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { mayNotSend } from '../domain/standing.ts'
 import { findMessage, Mistake, sendAgain, standingOf } from '../workspace/workspace.ts'
+import type { MakeCommand } from './arguments.ts'
 import { facts } from './print.ts'
 import type { Cli, Tools } from './tools.ts'
 
-export function sendAgainCommand(group: Command, cli: Cli): void {
-  group
-    .command('send-again')
-    .description(
-      'send a message that failed, or whose outcome nobody can know, again as a new one: at most once, charged like any other',
-    )
+export function sendAgainCommand(make: MakeCommand, cli: Cli): void {
+  make(
+    'send-again',
+    'send a message that failed, or whose outcome nobody can know, again as a new one: at most once, charged like any other',
+  )
     .argument('<id>', 'the id of the message')
     .action((text: string) =>
       cli.withExisting(async (tools) => {

@@ -24,12 +24,12 @@ import {
 import type { ApiKey, By, Domain, Mailbox } from '../workspace/workspace.ts'
 import { scopes } from '../domain/scopes.ts'
 import type { MadeRow } from '../store/made-by-key.ts'
-import { instant, workspaceArgument } from './arguments.ts'
+import { instant, commandsOf } from './arguments.ts'
 import { asWord, endOf, facts, table } from './print.ts'
 import type { Cli, Tools } from './tools.ts'
 
 export function domainCommands(program: Command, cli: Cli): void {
-  const group = program.command('domain').description('domains that a workspace sends from')
+  const { ofWorkspace } = commandsOf(program, 'domain', 'domains that a workspace sends from')
   /** Does something with a domain, and shows it as it is then. */
   const shown = (act: (tools: Tools, by: By, id: string) => Promise<Domain>) => (workspace: string, name: string) =>
     cli.inWorkspace(workspace, async (tools, by) => {
@@ -38,10 +38,7 @@ export function domainCommands(program: Command, cli: Cli): void {
       cli.show(domain, () => describeDomain(domain))
     })
 
-  group
-    .command('add')
-    .description('add a domain and show the DNS records that it needs')
-    .argument(...workspaceArgument)
+  ofWorkspace('add', 'add a domain and show the DNS records that it needs')
     .argument('<name>', 'the domain, such as example.org')
     .option('--verified', 'take it as verified on your word (tests, migrations)', false)
     .action((workspace: string, name: string, { verified }: { verified: boolean }) =>
@@ -50,16 +47,13 @@ export function domainCommands(program: Command, cli: Cli): void {
         cli.show(domain, () => `${describeDomain(domain)}\n\n${stepsAfter(domain, workspace)}`)
       }),
     )
-  group
-    .command('check')
-    .description('look at the DNS now, and say what is there and what is wrong')
-    .argument(...workspaceArgument)
+  ofWorkspace('check', 'look at the DNS now, and say what is there and what is wrong')
     .argument('<name>', 'the domain')
     .action(shown(checkDomain))
-  group
-    .command('rotate-dkim')
-    .description('make a new DKIM key; when its record was seen, it signs what is accepted from two minutes later on')
-    .argument(...workspaceArgument)
+  ofWorkspace(
+    'rotate-dkim',
+    'make a new DKIM key; when its record was seen, it signs what is accepted from two minutes later on',
+  )
     .argument('<name>', 'the domain')
     .option('--ed25519', 'an Ed25519 key, which signs beside the RSA key (RFC 8463)', false)
     .action((workspace: string, name: string, { ed25519 }: { ed25519: boolean }) =>
@@ -68,32 +62,25 @@ export function domainCommands(program: Command, cli: Cli): void {
         name,
       ),
     )
-  group
-    .command('end-ed25519')
-    .description('sign with RSA alone again: the Ed25519 key is kept for mail under way, as one that was replaced is')
-    .argument(...workspaceArgument)
+  ofWorkspace(
+    'end-ed25519',
+    'sign with RSA alone again: the Ed25519 key is kept for mail under way, as one that was replaced is',
+  )
     .argument('<name>', 'the domain')
     .action(shown(endEd25519For))
-  group
-    .command('list')
-    .description('list the domains of a workspace with their DNS records')
-    .argument(...workspaceArgument)
-    .action((workspace: string) =>
-      cli.inWorkspace(workspace, async ({ db, hostname }, { workspaceId: id }) => {
-        const domains = await listDomains(db, id, hostname)
-        cli.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
-      }),
-    )
-  group
-    .command('unvouch')
-    .description('take back the word of `add --verified`: the domain keeps its state, and from now on the DNS decides')
-    .argument(...workspaceArgument)
+  ofWorkspace('list', 'list the domains of a workspace with their DNS records').action((workspace: string) =>
+    cli.inWorkspace(workspace, async ({ db, hostname }, { workspaceId: id }) => {
+      const domains = await listDomains(db, id, hostname)
+      cli.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
+    }),
+  )
+  ofWorkspace(
+    'unvouch',
+    'take back the word of `add --verified`: the domain keeps its state, and from now on the DNS decides',
+  )
     .argument('<name>', 'the domain')
     .action(shown(unvouchDomain))
-  group
-    .command('remove')
-    .description('remove a domain that has no mailboxes, with its DKIM keys')
-    .argument(...workspaceArgument)
+  ofWorkspace('remove', 'remove a domain that has no mailboxes, with its DKIM keys')
     .argument('<name>', 'the domain')
     .action((workspace: string, name: string) =>
       cli.inWorkspace(workspace, async (tools, by) => {
@@ -113,12 +100,9 @@ async function checkDomain({ db, hostname, settings }: Tools, { workspaceId }: B
 }
 
 export function mailboxCommands(program: Command, cli: Cli): void {
-  const group = program.command('mailbox').description('addresses that a workspace sends from')
+  const { command, ofWorkspace } = commandsOf(program, 'mailbox', 'addresses that a workspace sends from')
 
-  group
-    .command('add')
-    .description('add a mailbox on a domain of the workspace')
-    .argument(...workspaceArgument)
+  ofWorkspace('add', 'add a mailbox on a domain of the workspace')
     .argument('<address>', 'such as shop@example.org')
     .option('--name <name>', 'the display name that recipients see')
     .action((workspace: string, address: string, { name }: { name?: string }) =>
@@ -128,20 +112,14 @@ export function mailboxCommands(program: Command, cli: Cli): void {
         cli.show(mailbox, () => `${describeMailbox(mailbox)}${waitingFor(mailbox.domain, status, workspace)}`)
       }),
     )
-  group
-    .command('list')
-    .description('list the mailboxes of a workspace')
-    .argument(...workspaceArgument)
-    .action((workspace: string) =>
-      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
-        const all = await listMailboxes(db, id)
-        const rows = () => all.map((each) => [each.id, each.address, each.name, each.status])
-        cli.show(all, () => table(['ID', 'ADDRESS', 'NAME', 'STATUS'], rows(), 'The workspace has no mailbox yet.'))
-      }),
-    )
-  group
-    .command('set')
-    .description('switch a mailbox on or off, or change its name')
+  ofWorkspace('list', 'list the mailboxes of a workspace').action((workspace: string) =>
+    cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      const all = await listMailboxes(db, id)
+      const rows = () => all.map((each) => [each.id, each.address, each.name, each.status])
+      cli.show(all, () => table(['ID', 'ADDRESS', 'NAME', 'STATUS'], rows(), 'The workspace has no mailbox yet.'))
+    }),
+  )
+  command('set', 'switch a mailbox on or off, or change its name')
     .argument('<id>', 'the id of the mailbox')
     .addOption(new Option('--status <status>').choices(['active', 'disabled']))
     .option('--name <name>', 'the display name that recipients see; an empty one takes it away')
@@ -153,9 +131,7 @@ export function mailboxCommands(program: Command, cli: Cli): void {
         cli.show(mailbox, () => describeMailbox(mailbox))
       })
     })
-  group
-    .command('remove')
-    .description('remove a mailbox for good: its mail that waits fails, what was sent stays')
+  command('remove', 'remove a mailbox for good: its mail that waits fails, what was sent stays')
     .argument('<id>', 'the id of the mailbox')
     .action((id: string) =>
       cli.withExisting(async (tools) => {
@@ -168,12 +144,9 @@ export function mailboxCommands(program: Command, cli: Cli): void {
 }
 
 export function keyCommands(program: Command, cli: Cli): void {
-  const group = program.command('key').description('API keys of a workspace')
+  const { command, ofWorkspace } = commandsOf(program, 'key', 'API keys of a workspace')
 
-  group
-    .command('create')
-    .description('make a key and show it, once')
-    .argument(...workspaceArgument)
+  ofWorkspace('create', 'make a key and show it, once')
     .requiredOption('--name <name>', 'what it is for')
     .requiredOption('--scope <scope>', 'what it may do; give it again for more', collect)
     .option('--expires <time>', 'until when, such as 2027-01-31T00:00:00Z', instant)
@@ -187,29 +160,23 @@ export function keyCommands(program: Command, cli: Cli): void {
         cli.show(made, () => `${describeKey(made)}\nkey:    ${made.key}\n\n${once}`)
       }),
     )
-  group
-    .command('list')
-    .description('list the keys of a workspace')
-    .argument(...workspaceArgument)
-    .action((workspace: string) =>
-      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
-        const keys = await listKeys(db, id)
-        const rows = () =>
-          keys.map((key) => [
-            key.id,
-            key.name,
-            `${key.prefix}...`,
-            key.scopes.join(' '),
-            key.lastUsedAt ?? 'never',
-            endOf(key),
-          ])
-        const heads = ['ID', 'NAME', 'KEY', 'SCOPES', 'LAST USED', 'STATE']
-        cli.show(keys, () => table(heads, rows(), 'The workspace has no key yet.'))
-      }),
-    )
-  group
-    .command('revoke')
-    .description('refuse a key from now on')
+  ofWorkspace('list', 'list the keys of a workspace').action((workspace: string) =>
+    cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      const keys = await listKeys(db, id)
+      const rows = () =>
+        keys.map((key) => [
+          key.id,
+          key.name,
+          `${key.prefix}...`,
+          key.scopes.join(' '),
+          key.lastUsedAt ?? 'never',
+          endOf(key),
+        ])
+      const heads = ['ID', 'NAME', 'KEY', 'SCOPES', 'LAST USED', 'STATE']
+      cli.show(keys, () => table(heads, rows(), 'The workspace has no key yet.'))
+    }),
+  )
+  command('revoke', 'refuse a key from now on')
     .argument('<id>', 'the id of the key')
     .action((id: string) =>
       cli.withExisting(async (tools) => {

@@ -7,17 +7,14 @@ import {
   whoseCredential,
 } from '../workspace/workspace.ts'
 import type { SmtpCredential } from '../workspace/workspace.ts'
-import { workspaceArgument } from './arguments.ts'
+import { commandsOf } from './arguments.ts'
 import { endOf, facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
 
 export function smtpCredentialCommands(program: Command, cli: Cli): void {
-  const group = program.command('smtp-credential').description('usernames and passwords for SMTP submission')
+  const { command, ofWorkspace } = commandsOf(program, 'smtp-credential', 'usernames and passwords for SMTP submission')
 
-  group
-    .command('create')
-    .description('make a credential and show its password, once')
-    .argument(...workspaceArgument)
+  ofWorkspace('create', 'make a credential and show its password, once')
     .option('--name <name>', 'what it is for', 'SMTP')
     .action((workspace: string, { name }: { name: string }) =>
       cli.inWorkspace(workspace, async (tools, by) => {
@@ -26,23 +23,16 @@ export function smtpCredentialCommands(program: Command, cli: Cli): void {
         cli.show(made, () => `${describe(made)}\npassword: ${made.password}\n\n${once}`)
       }),
     )
-  group
-    .command('list')
-    .description('list the credentials of a workspace')
-    .argument(...workspaceArgument)
-    .action((workspace: string) =>
-      cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
-        const all = await listSmtpCredentials(db, id)
-        const rows = () =>
-          all.map((each) => [each.id, each.name, each.username, each.lastUsedAt ?? 'never', endOf(each)])
-        cli.show(all, () =>
-          table(['ID', 'NAME', 'USERNAME', 'LAST USED', 'STATE'], rows(), 'The workspace has no SMTP credential yet.'),
-        )
-      }),
-    )
-  group
-    .command('revoke')
-    .description('refuse a credential from now on, also in open sessions')
+  ofWorkspace('list', 'list the credentials of a workspace').action((workspace: string) =>
+    cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
+      const all = await listSmtpCredentials(db, id)
+      const rows = () => all.map((each) => [each.id, each.name, each.username, each.lastUsedAt ?? 'never', endOf(each)])
+      cli.show(all, () =>
+        table(['ID', 'NAME', 'USERNAME', 'LAST USED', 'STATE'], rows(), 'The workspace has no SMTP credential yet.'),
+      )
+    }),
+  )
+  command('revoke', 'refuse a credential from now on, also in open sessions')
     .argument('<id>', 'the id of the credential')
     .action((id: string) =>
       cli.withExisting(async (tools) => {

@@ -13,19 +13,14 @@ import {
   type ImportWish,
   type Suppression,
 } from '../workspace/workspace.ts'
-import { readGiven, workspaceArgument } from './arguments.ts'
+import { readGiven, commandsOf } from './arguments.ts'
 import { facts, longTable } from './print.ts'
 import type { Cli } from './tools.ts'
 
 export function suppressionCommands(program: Command, cli: Cli): void {
-  const group = program.command('suppression').description('recipients that a workspace does not write to')
-  const command = (name: string, description: string): Command =>
-    group
-      .command(name)
-      .description(description)
-      .argument(...workspaceArgument)
+  const { ofWorkspace } = commandsOf(program, 'suppression', 'recipients that a workspace does not write to')
 
-  command('add', 'suppress a recipient')
+  ofWorkspace('add', 'suppress a recipient')
     .argument('<address>')
     .action((workspace: string, address: string) =>
       cli.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
@@ -33,7 +28,7 @@ export function suppressionCommands(program: Command, cli: Cli): void {
         cli.show(added, () => facts({ recipient: added.recipient, reason: added.reason, since: added.createdAt }))
       }),
     )
-  command('remove', 'write to a recipient again')
+  ofWorkspace('remove', 'write to a recipient again')
     .argument('<address>')
     .action((workspace: string, address: string) =>
       cli.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
@@ -41,13 +36,13 @@ export function suppressionCommands(program: Command, cli: Cli): void {
         cli.show(removed, () => `${removed.recipient} is no longer suppressed.`)
       }),
     )
-  command('list', 'list suppressed recipients').action((workspace: string) =>
+  ofWorkspace('list', 'list suppressed recipients').action((workspace: string) =>
     cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
       const heads = ['RECIPIENT', 'REASON', 'SINCE', 'BY', 'EVIDENCE']
       await cli.showEach(listSuppressions(db, id), (all) => longTable(heads, rowsOf(all), 'Nobody is suppressed.'))
     }),
   )
-  command(
+  ofWorkspace(
     'import',
     'suppress everybody in a file: CSV as `suppression export` or another service writes it (docs/moving.md), or one address a line',
   )
@@ -65,7 +60,7 @@ export function suppressionCommands(program: Command, cli: Cli): void {
         cli.show(result, () => describeImport(result, wish))
       }),
     )
-  command('undo', 'take back everything that one rule did in a time range')
+  ofWorkspace('undo', 'take back everything that one rule did in a time range')
     .requiredOption('--rule <rule>', 'as `suppression list` shows it')
     .requiredOption('--since <time>', '2026-11-01, or 2026-11-01T08:30:00Z')
     .option('--until <time>', 'instead of now')
@@ -75,7 +70,7 @@ export function suppressionCommands(program: Command, cli: Cli): void {
         cli.show(result, () => `${result.removed} recipients are no longer suppressed.`)
       }),
     )
-  command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
+  ofWorkspace('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
     cli.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
       if (cli.json) await cli.showEach(listSuppressions(db, id), async function* () {})
       else for await (const line of exportSuppressions(db, id)) cli.write(line)

@@ -2,6 +2,7 @@
 import { Option, type Command } from 'commander'
 import { memberRoles, type MemberRole } from '../domain/scopes.ts'
 import { beginLoginAnew, createUser, findWorkspace, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
+import { commandsOf } from './arguments.ts'
 import { asWord, facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
 
@@ -16,11 +17,9 @@ interface Options {
 const once = 'The password is shown once and kept only as a hash: store it now.'
 
 export function userCommands(program: Command, cli: Cli): void {
-  const group = program.command('user').description('people who sign in to the dashboard')
+  const { command } = commandsOf(program, 'user', 'people who sign in to the dashboard')
 
-  group
-    .command('create')
-    .description('make a login, or give an existing one a workspace; its password is shown once')
+  command('create', 'make a login, or give an existing one a workspace; its password is shown once')
     .requiredOption('--email <address>', 'with which the person signs in')
     .option('--name <name>', 'what the person is called')
     .option('--workspace <workspace>', 'a workspace to be a member of: its id or exact name')
@@ -56,27 +55,22 @@ export function userCommands(program: Command, cli: Cli): void {
       })
     })
 
-  group
-    .command('list')
-    .description('list all logins, with their workspaces')
-    .action(() =>
-      cli.withExisting(async ({ db }) => {
-        const all = await listLogins(db)
-        const rows = () =>
-          all.map(({ email, operator, twoFactor, workspaces, lastSignInAt }) => [
-            email,
-            operator ? 'yes' : 'no',
-            twoFactor ? 'yes' : 'no',
-            workspaces.map(({ name, role }) => `${name} (${role})`).join(', '),
-            lastSignInAt ?? 'never',
-          ])
-        const heads = ['EMAIL', 'OPERATOR', 'SECOND FACTOR', 'WORKSPACES', 'LAST SIGN-IN']
-        cli.show(all, () => table(heads, rows(), 'There is no login yet.'))
-      }),
-    )
-  group
-    .command('set')
-    .description('give somebody the rights of an operator, or take them')
+  command('list', 'list all logins, with their workspaces').action(() =>
+    cli.withExisting(async ({ db }) => {
+      const all = await listLogins(db)
+      const rows = () =>
+        all.map(({ email, operator, twoFactor, workspaces, lastSignInAt }) => [
+          email,
+          operator ? 'yes' : 'no',
+          twoFactor ? 'yes' : 'no',
+          workspaces.map(({ name, role }) => `${name} (${role})`).join(', '),
+          lastSignInAt ?? 'never',
+        ])
+      const heads = ['EMAIL', 'OPERATOR', 'SECOND FACTOR', 'WORKSPACES', 'LAST SIGN-IN']
+      cli.show(all, () => table(heads, rows(), 'There is no login yet.'))
+    }),
+  )
+  command('set', 'give somebody the rights of an operator, or take them')
     .argument('<email>')
     .addOption(new Option('--operator <flag>').choices(['true', 'false']).makeOptionMandatory())
     .action((email: string, { operator }: { operator: 'true' | 'false' }) =>
@@ -85,9 +79,7 @@ export function userCommands(program: Command, cli: Cli): void {
         cli.show(changed, () => facts({ ...changed }))
       }),
     )
-  group
-    .command('reset')
-    .description('begin a login anew: a new password, shown once; second factor, passkeys and sessions go')
+  command('reset', 'begin a login anew: a new password, shown once; second factor, passkeys and sessions go')
     .argument('<email>')
     .action((email: string) =>
       cli.withExisting(async ({ db, actor }) => {
@@ -95,9 +87,7 @@ export function userCommands(program: Command, cli: Cli): void {
         cli.show(anew, () => `${facts({ ...anew })}\n\n${once}`)
       }),
     )
-  group
-    .command('remove')
-    .description('remove a login for good, with its sessions and memberships')
+  command('remove', 'remove a login for good, with its sessions and memberships')
     .argument('<email>')
     .option('--yes', 'remove it; without this, it is only told what would go', false)
     .action((email: string, { yes }: { readonly yes: boolean }) =>

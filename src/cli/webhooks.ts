@@ -12,7 +12,7 @@ import {
 import { databaseNow, type Db } from '../store/database.ts'
 import type { WebhookDesk } from '../webhooks/webhooks.ts'
 import { Mistake } from '../workspace/workspace.ts'
-import { idOf, instant, workspaceArgument } from './arguments.ts'
+import { idOf, instant, commandsOf } from './arguments.ts'
 import { asWord, facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
 
@@ -32,12 +32,7 @@ interface LogWish extends Pick<WebhookLogFilter, 'state' | 'type'> {
 const once = 'This secret is shown once: store it now, with the receiver.'
 
 export function webhookCommands(program: Command, cli: Cli): void {
-  const group = program.command('webhook').description('where events of a workspace are posted')
-  const command = (name: string, description: string): Command =>
-    group
-      .command(name)
-      .description(description)
-      .argument(...workspaceArgument)
+  const { ofWorkspace } = commandsOf(program, 'webhook', 'where events of a workspace are posted')
   /** Runs with the endpoint's desk; a refusal becomes the error of the command. */
   const at = (
     workspace: string,
@@ -50,7 +45,7 @@ export function webhookCommands(program: Command, cli: Cli): void {
     cli.show(endpoint, () => `${describe(endpoint)}${secret}`)
   }
 
-  command('set', 'set the endpoint: the first time this makes it, and shows its secret')
+  ofWorkspace('set', 'set the endpoint: the first time this makes it, and shows its secret')
     .requiredOption('--url <url>', 'public HTTPS, such as https://example.com/posthorn')
     .option('--events <types>', 'comma list of event types, or all', types)
     .action((workspace: string, { url, events }: { url: string; events?: readonly string[] | 'all' }) =>
@@ -64,22 +59,22 @@ export function webhookCommands(program: Command, cli: Cli): void {
         ),
       ),
     )
-  command('show', 'show the endpoint').action((workspace: string) =>
+  ofWorkspace('show', 'show the endpoint').action((workspace: string) =>
     at(workspace, async (webhooks, id) => show(await webhooks.show(id))),
   )
-  command('enable', 'post events again, from now on').action((workspace: string) =>
+  ofWorkspace('enable', 'post events again, from now on').action((workspace: string) =>
     at(workspace, async (webhooks, id, actor) => show(await webhooks.enable(id, actor))),
   )
-  command('disable', 'post nothing; events are kept').action((workspace: string) =>
+  ofWorkspace('disable', 'post nothing; events are kept').action((workspace: string) =>
     at(workspace, async (webhooks, id, actor) => show(await webhooks.disable(id, actor))),
   )
-  command('rotate', 'prepare a new secret and show it; the old one still signs').action((workspace: string) =>
+  ofWorkspace('rotate', 'prepare a new secret and show it; the old one still signs').action((workspace: string) =>
     at(workspace, async (webhooks, id, actor) => show(await webhooks.rotate(id, actor))),
   )
-  command('promote', 'let the new secret sign; the old one signs beside it for 24 hours').action((workspace: string) =>
-    at(workspace, async (webhooks, id, actor) => show(await webhooks.promote(id, actor))),
+  ofWorkspace('promote', 'let the new secret sign; the old one signs beside it for 24 hours').action(
+    (workspace: string) => at(workspace, async (webhooks, id, actor) => show(await webhooks.promote(id, actor))),
   )
-  command('test', 'post a test event').action((workspace: string) =>
+  ofWorkspace('test', 'post a test event').action((workspace: string) =>
     at(workspace, async (webhooks, id, actor) => {
       const { eventId } = allowed(await webhooks.test(id, actor))
       cli.show(
@@ -89,7 +84,7 @@ export function webhookCommands(program: Command, cli: Cli): void {
       )
     }),
   )
-  command('log', 'show the latest events and where each stands; with --event, every try at one')
+  ofWorkspace('log', 'show the latest events and where each stands; with --event, every try at one')
     .option('--event <id>', 'the id of an event')
     .addOption(new Option('--state <state>', 'only what stands so').choices(webhookStates))
     .addOption(new Option('--type <type>', 'only events of this type').choices(webhookEventTypeNames))
@@ -130,7 +125,10 @@ export function webhookCommands(program: Command, cli: Cli): void {
         cli.show(items, () => table(heads, rows(), 'There are no events yet.', limit))
       }),
     )
-  command('replay', 'send an event again, or of a time all that the endpoint wants: same ids, same bytes, eight tries')
+  ofWorkspace(
+    'replay',
+    'send an event again, or of a time all that the endpoint wants: same ids, same bytes, eight tries',
+  )
     .option('--event <id>', 'the id of one event')
     .option('--from <time>', 'from this time on, such as 2027-01-31T00:00:00Z', instant)
     .option('--to <time>', 'up to this time; now, where it is left out', instant)

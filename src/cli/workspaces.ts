@@ -13,16 +13,18 @@ import {
   setPlanAsOperator,
 } from '../workspace/workspace.ts'
 import type { Plan, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
-import { readSecret, workspaceArgument } from './arguments.ts'
+import { readSecret, commandsOf } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
 
 export function workspaceCommands(program: Command, cli: Cli): void {
-  const group = program.command('workspace').description('who sends: make, list, show, change and remove workspaces')
+  const { command, ofWorkspace } = commandsOf(
+    program,
+    'workspace',
+    'who sends: make, list, show, change and remove workspaces',
+  )
 
-  group
-    .command('create')
-    .description('make a workspace')
+  command('create', 'make a workspace')
     .requiredOption('--name <name>', 'its name, unlike any other')
     .option('--plan <plan>', 'its plan', 'unlimited')
     .action((options: { name: string; plan: string }) =>
@@ -31,36 +33,26 @@ export function workspaceCommands(program: Command, cli: Cli): void {
         cli.show(made, () => describe(made, tools.settings))
       }),
     )
-  group
-    .command('list')
-    .description('list all workspaces')
-    .action(() =>
-      cli.withExisting(async ({ db, vault }) => {
-        const all = await listAllWorkspaces(db, vault)
-        const more = all.some(({ ownName }) => ownName !== undefined)
-        const rows = () =>
-          all.map((each) => {
-            const own = more ? [each.ownName] : []
-            return [each.id, each.name, statusOf(each), each.plan, each.route, ...own]
-          })
-        const heads = ['ID', 'NAME', 'STATUS', 'PLAN', 'ROUTE', ...(more ? ['ITS MEMBERS SAY'] : [])]
-        cli.show(all, () => table(heads, rows(), 'There is no workspace yet.'))
-      }),
-    )
-  group
-    .command('show')
-    .description('show one workspace')
-    .argument(...workspaceArgument)
-    .action((name: string) =>
-      cli.withExisting(async ({ db, vault, settings }) => {
-        const found = await findAnyWorkspace(db, vault, name)
-        cli.show(found, () => describe(found, settings))
-      }),
-    )
-  group
-    .command('set')
-    .description('change a workspace')
-    .argument(...workspaceArgument)
+  command('list', 'list all workspaces').action(() =>
+    cli.withExisting(async ({ db, vault }) => {
+      const all = await listAllWorkspaces(db, vault)
+      const more = all.some(({ ownName }) => ownName !== undefined)
+      const rows = () =>
+        all.map((each) => {
+          const own = more ? [each.ownName] : []
+          return [each.id, each.name, statusOf(each), each.plan, each.route, ...own]
+        })
+      const heads = ['ID', 'NAME', 'STATUS', 'PLAN', 'ROUTE', ...(more ? ['ITS MEMBERS SAY'] : [])]
+      cli.show(all, () => table(heads, rows(), 'There is no workspace yet.'))
+    }),
+  )
+  ofWorkspace('show', 'show one workspace').action((name: string) =>
+    cli.withExisting(async ({ db, vault, settings }) => {
+      const found = await findAnyWorkspace(db, vault, name)
+      cli.show(found, () => describe(found, settings))
+    }),
+  )
+  ofWorkspace('set', 'change a workspace')
     .option('--name <name>', 'another name for the operators; what its members call it stays')
     .option('--plan <plan>', 'another plan')
     .addOption(new Option('--status <status>', 'block it, or let it send again').choices(['active', 'blocked']))
@@ -88,12 +80,10 @@ export function workspaceCommands(program: Command, cli: Cli): void {
         cli.show(changed, () => describe(changed, tools.settings))
       })
     })
-  group
-    .command('remove')
-    .description(
-      'remove a workspace for good, with its mail, domains, keys and log, and the logins of people who belong to no other; refused while mail of it is not final',
-    )
-    .argument(...workspaceArgument)
+  ofWorkspace(
+    'remove',
+    'remove a workspace for good, with its mail, domains, keys and log, and the logins of people who belong to no other; refused while mail of it is not final',
+  )
     .option('--yes', 'remove it; without this, it is only told what would go', false)
     .option(
       '--cancel-queued',
@@ -116,11 +106,9 @@ export function workspaceCommands(program: Command, cli: Cli): void {
 }
 
 export function planCommands(program: Command, cli: Cli): void {
-  const group = program.command('plan').description('limits of sending: make, change, list and remove plans')
+  const { command } = commandsOf(program, 'plan', 'limits of sending: make, change, list and remove plans')
 
-  group
-    .command('set')
-    .description('make or change a plan; what is not given stays, and has no limit in a new plan')
+  command('set', 'make or change a plan; what is not given stays, and has no limit in a new plan')
     .argument('<name>')
     .addOption(new Option('--api-sending <flag>', 'may it send at all').choices(['true', 'false']))
     .option('--hourly <messages>', 'in the trailing 60 minutes, or none', limit)
@@ -138,18 +126,13 @@ export function planCommands(program: Command, cli: Cli): void {
         cli.show(plan, () => planTable([plan]))
       }),
     )
-  group
-    .command('list')
-    .description('list all plans')
-    .action(() =>
-      cli.withExisting(async ({ db }) => {
-        const plans = await listPlans(db)
-        cli.show(plans, () => planTable(plans))
-      }),
-    )
-  group
-    .command('remove')
-    .description('remove a plan that no workspace has')
+  command('list', 'list all plans').action(() =>
+    cli.withExisting(async ({ db }) => {
+      const plans = await listPlans(db)
+      cli.show(plans, () => planTable(plans))
+    }),
+  )
+  command('remove', 'remove a plan that no workspace has')
     .argument('<name>')
     .action((name: string) =>
       cli.withExisting(async (tools) => {
