@@ -1,6 +1,6 @@
 // Who did what in the workspace.
 import { Type } from 'typebox'
-import { closed, managed, page, paging, time, uuid } from './managed.ts'
+import { closed, endpointsOf, page, paging, time, uuid } from './managed.ts'
 
 export const AuditEntry = Type.Object(
   {
@@ -19,11 +19,11 @@ export const AuditEntry = Type.Object(
   { description: 'Something that somebody did.' },
 )
 
+const managed = endpointsOf('Workspace')
 export const audits = {
   readAudit: managed({
     endpoint: 'GET /api/v1/audit',
     operationId: 'listAuditEntries',
-    tag: 'Workspace',
     summary: 'Read the audit log',
     description: 'Who changed what, of the last 400 days or as long as the installation keeps it.',
     scope: 'audit.read',

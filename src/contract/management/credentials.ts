@@ -1,6 +1,6 @@
 // SMTP credentials: made with their password shown once, listed, revoked.
 import { Type } from 'typebox'
-import { closed, managed, name, termOf, uuid } from './managed.ts'
+import { closed, endpointsOf, name, termOf, uuid } from './managed.ts'
 
 const properties = {
   id: uuid('The credential.'),
@@ -24,12 +24,11 @@ export const SmtpCredentialCreated = Type.Object(
   { description: 'A new SMTP credential.' },
 )
 
-const tag = 'SMTP credentials'
+const managed = endpointsOf('SMTP credentials')
 export const credentials = {
   listCredentials: managed({
     endpoint: 'GET /api/v1/smtp-credentials',
     operationId: 'listSmtpCredentials',
-    tag,
     summary: 'List the SMTP credentials',
     scope: 'smtp-credentials.read',
     ok: [
@@ -41,7 +40,6 @@ export const credentials = {
   createCredential: managed({
     endpoint: 'POST /api/v1/smtp-credentials',
     operationId: 'createSmtpCredential',
-    tag,
     summary: 'Create an SMTP credential',
     description:
       'The password is in the answer and can never be seen again. One that is made with a key that ends, ends with it.',
@@ -53,7 +51,6 @@ export const credentials = {
   revokeCredential: managed({
     endpoint: 'DELETE /api/v1/smtp-credentials/{credentialId}',
     operationId: 'revokeSmtpCredential',
-    tag,
     summary: 'Revoke an SMTP credential',
     description: 'It is refused everywhere within a second, in open sessions too. It stays in the list.',
     scope: 'smtp-credentials.write',

@@ -1,7 +1,7 @@
 // API keys: made with their secret shown once, listed, revoked.
 import { Type } from 'typebox'
 import { scopes } from '../operation.ts'
-import { closed, list, managed, name, oneOf, termOf, time, uuid } from './managed.ts'
+import { closed, list, endpointsOf, name, oneOf, termOf, time, uuid } from './managed.ts'
 
 const scope = oneOf(Object.keys(scopes) as (keyof typeof scopes)[], 'A scope.')
 
@@ -40,11 +40,11 @@ export const ApiKeyRevoked = Type.Object(
   { description: 'A revoked API key.' },
 )
 
+const managed = endpointsOf('API keys')
 export const keys = {
   listKeys: managed({
     endpoint: 'GET /api/v1/keys',
     operationId: 'listKeys',
-    tag: 'API keys',
     summary: 'List the API keys',
     scope: 'keys.read',
     ok: [200, 'All keys, oldest first.', list(ApiKey, 'API keys.')],
@@ -52,7 +52,6 @@ export const keys = {
   createKey: managed({
     endpoint: 'POST /api/v1/keys',
     operationId: 'createKey',
-    tag: 'API keys',
     summary: 'Create an API key',
     description:
       'The secret is in the answer and can never be seen again. A key gets no scope that its creator lacks. One that is made with a key ends no later than that: a later `expiresAt` is refused, and without one it ends with its maker.',
@@ -68,7 +67,6 @@ export const keys = {
   revokeKey: managed({
     endpoint: 'DELETE /api/v1/keys/{keyId}',
     operationId: 'revokeKey',
-    tag: 'API keys',
     summary: 'Revoke an API key',
     description:
       'It is refused everywhere within a second. It stays in the list. The open invitations that were made with it are withdrawn; keys and SMTP credentials that were made with it, people who came by them, and the webhook endpoint that it set stay, and are named.',

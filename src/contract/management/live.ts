@@ -1,12 +1,12 @@
 // Live updates of the dashboard.
 import { Type } from 'typebox'
-import { closed, managed, uuid } from './managed.ts'
+import { closed, endpointsOf, uuid } from './managed.ts'
 
+const managed = endpointsOf('Workspace')
 export const live = {
   watch: managed({
     endpoint: 'GET /api/v1/live',
     operationId: 'watchWorkspace',
-    tag: 'Workspace',
     summary: 'Hear that something has changed',
     description:
       'Server-Sent Events: `ready` at the beginning, `changed` at most once a second when messages of the workspace have changed. The event says no more; read again what is shown. The stream ends with its session or key, and when the service stops: `EventSource` comes back by itself.',

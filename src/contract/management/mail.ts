@@ -5,7 +5,7 @@ import { DeliveryEvent, Message, SendMessageResponse } from '../message.ts'
 import { rateLimits } from '../operation.ts'
 import { deliveryStatuses, processingStatuses, webhookStates } from '../words.ts'
 import { TimelinePost } from './webhooks.ts'
-import { closed, email, managed, oneOf, page, paging, time, uuid } from './managed.ts'
+import { closed, email, endpointsOf, oneOf, page, paging, time, uuid } from './managed.ts'
 
 const status = oneOf(processingStatuses, "The service's queue state.")
 const deliveryStatus = oneOf(deliveryStatuses, 'What the receiving provider reported.')
@@ -161,12 +161,11 @@ export const RefusedSubmission = Type.Object(
   { description: 'What was refused and never became a message.' },
 )
 
-const tag = 'Messages'
+const managed = endpointsOf('Messages')
 export const mail = {
   listMessages: managed({
     endpoint: 'GET /api/v1/messages',
     operationId: 'listMessages',
-    tag,
     summary: 'List and search messages',
     description: [
       'Newest first, in pages whose speed does not depend on how deep they are.',
@@ -217,7 +216,6 @@ export const mail = {
   listRefused: managed({
     endpoint: 'GET /api/v1/refused-submissions',
     operationId: 'listRefusedSubmissions',
-    tag,
     summary: 'List refused submissions',
     description:
       'What never became a message, of the last 30 days; of each hour the first 10,000. Each page of one code or source looks at up to 10,000; it may then hold fewer items than asked for, or none, and `next` goes on behind them.',
@@ -234,7 +232,6 @@ export const mail = {
   readTimeline: managed({
     endpoint: 'GET /api/v1/messages/{messageId}/timeline',
     operationId: 'getMessageTimeline',
-    tag,
     summary: 'Read the whole story of a message',
     description:
       'Every change, every attempt with its SMTP dialogue, and every report of the receiving provider. With `webhooks.read` also what became of each event that was to be posted: `events[].webhook`, left out where nothing was posted and nothing waits. The beginning of an answer is in the log of webhooks.',
@@ -244,7 +241,6 @@ export const mail = {
   readContent: managed({
     endpoint: 'GET /api/v1/messages/{messageId}/content',
     operationId: 'getMessageContent',
-    tag,
     summary: 'Read the content of a message',
     description: 'Text and files of what was submitted, as long as it is kept.',
     scope: 'mail.read',
@@ -254,7 +250,6 @@ export const mail = {
   readContentHtml: managed({
     endpoint: 'GET /api/v1/messages/{messageId}/content/html',
     operationId: 'getMessageContentHtml',
-    tag,
     summary: 'Look at the HTML of a message',
     description:
       'A page for a frame of the dashboard, under a Content-Security-Policy that lets nothing run and loads nothing from anywhere: pictures and styles of other hosts do not appear, and nobody hears that it was looked at.',
@@ -269,7 +264,6 @@ export const mail = {
   sendAgain: managed({
     endpoint: 'POST /api/v1/messages/{messageId}/send-again',
     operationId: 'sendMessageAgain',
-    tag,
     summary: 'Send a failed or unknown message again, as a new one',
     description:
       'For a message that is `failed`, at once, or in `delivery_unknown`, 15 minutes after it became so: the same mail with a new id, quota charge and history, and without the `expiresAt` of the first. What came over SMTP goes out octet for octet as it was kept, with its own Message-ID, by which many mailboxes tell a second copy from a new mail. A failed one was surely not accepted; of an unknown one the recipient may get two. At most once for each message: a repeat answers the first result with `Idempotent-Replayed: true`. 409 says why it cannot be.',

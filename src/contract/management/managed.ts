@@ -37,10 +37,8 @@ interface Wish<
   /** As `GET /api/v1/domains/{domainId}`. */
   readonly endpoint: `${Uppercase<Operation['method']>} ${Path}`
   readonly operationId: string
-  readonly tag: string
   readonly summary: string
   readonly description?: string
-  readonly access?: Access
   readonly scope?: Scope
   /** Members of the path that are not the plain ids of a workspace. */
   readonly texts?: Readonly<Record<string, TSchema>>
@@ -55,13 +53,26 @@ interface Wish<
   readonly headers?: Readonly<Record<number, readonly ResponseHeader[]>>
 }
 
-export function managed<
-  Body extends TSchema | undefined = undefined,
-  Query extends TObject | undefined = undefined,
-  Ok extends TSchema | undefined = undefined,
-  const Path extends string = string,
->(wish: Wish<Body, Query, Ok, Path>): Managed<Body, Query, Ok, Path> {
-  const { endpoint, texts = {}, ok, may = {}, headers = {}, contentType, access = 'member', ...rest } = wish
+/** What makes the endpoints under one heading, for those who may ask. */
+export const endpointsOf =
+  (tag: string, access: Access = 'member') =>
+  <
+    Body extends TSchema | undefined = undefined,
+    Query extends TObject | undefined = undefined,
+    Ok extends TSchema | undefined = undefined,
+    const Path extends string = string,
+  >(
+    wish: Wish<Body, Query, Ok, Path>,
+  ): Managed<Body, Query, Ok, Path> =>
+    managed(tag, access, wish)
+
+function managed<
+  Body extends TSchema | undefined,
+  Query extends TObject | undefined,
+  Ok extends TSchema | undefined,
+  Path extends string,
+>(tag: string, access: Access, wish: Wish<Body, Query, Ok, Path>): Managed<Body, Query, Ok, Path> {
+  const { endpoint, texts = {}, ok, may = {}, headers = {}, contentType, ...rest } = wish
   const [method, path] = endpoint.split(' ') as [string, Path]
   const [status, said, schema] = ok
   const textOf = (name: string): (TSchema & { description?: string }) | undefined => texts[name]
@@ -96,6 +107,7 @@ export function managed<
     ...rest,
     method: method.toLowerCase() as Operation['method'],
     path,
+    tag,
     access,
     parameters,
     body: wish.body as Body,

@@ -1,6 +1,6 @@
 // Members of the workspace, and invitations to it.
 import { Type } from 'typebox'
-import { closed, email, list, managed, oneOf, time, uuid } from './managed.ts'
+import { closed, email, list, endpointsOf, oneOf, time, uuid } from './managed.ts'
 
 export const role = oneOf(['owner', 'admin', 'developer', 'viewer'], 'What a member may do.')
 
@@ -27,12 +27,11 @@ export const Invitation = Type.Object(
   { description: 'An invitation that was neither accepted nor withdrawn.' },
 )
 
-const tag = 'Members'
+const managed = endpointsOf('Members')
 export const members = {
   listMembers: managed({
     endpoint: 'GET /api/v1/members',
     operationId: 'listMembers',
-    tag,
     summary: 'List the members',
     scope: 'members.read',
     ok: [200, 'All members, by address.', list(Member, 'Members.')],
@@ -40,7 +39,6 @@ export const members = {
   changeMember: managed({
     endpoint: 'PATCH /api/v1/members/{userId}',
     operationId: 'updateMember',
-    tag,
     summary: 'Give a member another role',
     description: 'Nobody gives a role that can do more than they can; only owners make, change and remove owners.',
     scope: 'members.write',
@@ -51,7 +49,6 @@ export const members = {
   removeMember: managed({
     endpoint: 'DELETE /api/v1/members/{userId}',
     operationId: 'removeMember',
-    tag,
     summary: 'Remove a member',
     scope: 'members.write',
     ok: [204, 'Removed.'],
@@ -60,7 +57,6 @@ export const members = {
   listInvitations: managed({
     endpoint: 'GET /api/v1/invitations',
     operationId: 'listInvitations',
-    tag,
     summary: 'List the open invitations',
     scope: 'members.read',
     ok: [
@@ -88,7 +84,6 @@ export const members = {
   invite: managed({
     endpoint: 'POST /api/v1/invitations',
     operationId: 'createInvitation',
-    tag,
     summary: 'Invite somebody',
     description:
       'Mails a link that is good for 7 days. A second invitation of the same address takes the place of the first.',
@@ -104,7 +99,6 @@ export const members = {
   withdrawInvitation: managed({
     endpoint: 'DELETE /api/v1/invitations/{invitationId}',
     operationId: 'withdrawInvitation',
-    tag,
     summary: 'Withdraw an invitation',
     scope: 'members.write',
     ok: [204, 'Withdrawn.'],

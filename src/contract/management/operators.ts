@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { pairs } from '../values.ts'
 import { AuditEntry } from './audit.ts'
-import { closed, list, managed, name, oneOf, page, paging, time, uuid } from './managed.ts'
+import { closed, list, endpointsOf, name, oneOf, page, paging, time, uuid } from './managed.ts'
 
 export const OperatorWorkspace = Type.Object(
   {
@@ -60,14 +60,11 @@ const stops = Type.Array(
   { description: 'What stops delivery everywhere; empty where nothing does.' },
 )
 
-const tag = 'Operator'
-const access = 'operator'
+const managed = endpointsOf('Operator', 'operator')
 export const operators = {
   listWorkspaces: managed({
     endpoint: 'GET /api/v1/operator/workspaces',
     operationId: 'listWorkspaces',
-    tag,
-    access,
     summary: 'List and search workspaces',
     query: closed({
       text: Type.Optional(
@@ -80,8 +77,6 @@ export const operators = {
   createWorkspace: managed({
     endpoint: 'POST /api/v1/operator/workspaces',
     operationId: 'createWorkspace',
-    tag,
-    access,
     summary: 'Make a workspace',
     body: closed({
       name: name('Unlike any other.'),
@@ -93,8 +88,6 @@ export const operators = {
   changeAnyWorkspace: managed({
     endpoint: 'PATCH /api/v1/operator/workspaces/{workspaceId}',
     operationId: 'updateWorkspaceAsOperator',
-    tag,
-    access,
     summary: 'Change name, plan, route or status of a workspace',
     body: closed({
       name: Type.Optional(name("Another name, unlike any other, for the operators: its members' own stays.")),
@@ -110,16 +103,12 @@ export const operators = {
   listPlans: managed({
     endpoint: 'GET /api/v1/operator/plans',
     operationId: 'listPlans',
-    tag,
-    access,
     summary: 'List the plans',
     ok: [200, 'All plans, by name.', list(Plan, 'Plans.')],
   }),
   setPlan: managed({
     endpoint: 'PUT /api/v1/operator/plans/{planName}',
     operationId: 'setPlan',
-    tag,
-    access,
     summary: 'Make or change a plan',
     description: 'What is left out stays; null takes a limit away. A new plan has no limits but those given.',
     texts: { planName: Type.String({ description: 'The name of the plan.', examples: ['growth'] }) },
@@ -139,8 +128,6 @@ export const operators = {
   readQueue: managed({
     endpoint: 'GET /api/v1/operator/queue',
     operationId: 'getQueue',
-    tag,
-    access,
     summary: 'Look at the queue',
     description:
       'By workspace, destination and state; of a long queue its first 100,000 messages, and the 200 largest groups.',
@@ -178,8 +165,6 @@ export const operators = {
   listUnmatched: managed({
     endpoint: 'GET /api/v1/operator/feedback',
     operationId: 'listUnmatchedFeedback',
-    tag,
-    access,
     summary: 'List feedback that had no effect',
     query: closed(paging),
     ok: [200, 'A page of the last 30 days, newest first.', page(UnmatchedFeedback, 'Unmatched feedback.')],
@@ -187,8 +172,6 @@ export const operators = {
   readUnmatched: managed({
     endpoint: 'GET /api/v1/operator/feedback/{feedbackId}',
     operationId: 'getUnmatchedFeedback',
-    tag,
-    access,
     summary: 'Look at feedback that had no effect',
     ok: [
       200,
@@ -203,8 +186,6 @@ export const operators = {
   readHealth: managed({
     endpoint: 'GET /api/v1/operator/health',
     operationId: 'getHealth',
-    tag,
-    access,
     summary: 'Look at the installation',
     ok: [
       200,
@@ -224,8 +205,6 @@ export const operators = {
   examine: managed({
     endpoint: 'GET /api/v1/operator/doctor',
     operationId: 'examineInstallation',
-    tag,
-    access,
     summary: 'Look at everything that the installation needs',
     description: 'The same as `posthorn doctor`. It may take up to 20 seconds; the answer is up to 10 seconds old.',
     ok: [
@@ -245,8 +224,6 @@ export const operators = {
   readInstallationAudit: managed({
     endpoint: 'GET /api/v1/operator/audit',
     operationId: 'listInstallationAuditEntries',
-    tag,
-    access,
     summary: 'Read the audit log of the installation',
     description: 'Sign-ins, accounts, plans: what belongs to no workspace.',
     query: closed(paging),

@@ -1,6 +1,6 @@
 // Persons: signing in and out, their own account, second factors, password resets, invitations from the side of the invited.
 import { Type } from 'typebox'
-import { closed, email, list, managed, name, time, uuid } from './managed.ts'
+import { closed, email, list, endpointsOf, name, time, uuid } from './managed.ts'
 import { role } from './members.ts'
 
 const password = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
@@ -56,17 +56,20 @@ export const SessionInfo = Type.Object(
   { description: 'A session of the person.' },
 )
 
-const tag = 'Account'
+const anyones = endpointsOf('Account', 'anyone')
+const mine = endpointsOf('Account', 'session')
+const passwordAsked = {
+  401: 'No session (`not_signed_in`), or the password is wrong (`wrong_credentials`).',
+  429: 'Too many wrong attempts (`too_many_attempts`).',
+}
 const guessed = 'Wrong, stale or used (`wrong_credentials`).'
 export const people = {
-  signIn: managed({
+  signIn: anyones({
     endpoint: 'POST /api/v1/session',
     operationId: 'signIn',
-    tag,
     summary: 'Sign in',
     description:
       'Sets the session cookie. With a second factor the first try without `code` answers 401 `second_factor_required`: repeat it with `code`.',
-    access: 'anyone',
     body: closed({
       email: Type.String({ minLength: 1, maxLength: 254 }),
       password: password('The password.'),
@@ -78,67 +81,50 @@ export const people = {
       429: 'Too many wrong attempts (`too_many_attempts`).',
     },
   }),
-  readAccount: managed({
+  readAccount: mine({
     endpoint: 'GET /api/v1/session',
     operationId: 'getSession',
-    tag,
     summary: 'Who is signed in',
-    access: 'session',
     ok: [200, 'The person, with the workspaces and what the role in each may do.', Account],
   }),
-  signOut: managed({
+  signOut: mine({
     endpoint: 'DELETE /api/v1/session',
     operationId: 'signOut',
-    tag,
     summary: 'Sign out',
-    access: 'session',
     ok: [204, 'The session has ended.'],
   }),
-  listSessions: managed({
+  listSessions: mine({
     endpoint: 'GET /api/v1/account/sessions',
     operationId: 'listSessions',
-    tag,
     summary: 'List your sessions',
-    access: 'session',
     ok: [200, 'Living sessions, newest first.', list(SessionInfo, 'Sessions.')],
   }),
-  endSession: managed({
+  endSession: mine({
     endpoint: 'DELETE /api/v1/account/sessions/{sessionId}',
     operationId: 'endSession',
-    tag,
     summary: 'End one of your sessions',
-    access: 'session',
     ok: [204, 'Ended.'],
   }),
-  renameAccount: managed({
+  renameAccount: mine({
     endpoint: 'PATCH /api/v1/account',
     operationId: 'updateAccount',
-    tag,
     summary: 'Change your name',
-    access: 'session',
     body: closed({ name: name('Your name.') }),
     ok: [200, 'The account.', Account],
   }),
-  changePassword: managed({
+  changePassword: mine({
     endpoint: 'POST /api/v1/account/password',
     operationId: 'changePassword',
-    tag,
     summary: 'Change your password',
     description: 'Ends all other sessions.',
-    access: 'session',
     body: closed({ password: password('The present one.'), newPassword: password('At least 10 characters.') }),
     ok: [204, 'Changed.'],
-    may: {
-      401: 'No session (`not_signed_in`), or the password is wrong (`wrong_credentials`).',
-      429: 'Too many wrong attempts (`too_many_attempts`).',
-    },
+    may: passwordAsked,
   }),
-  beginTwoFactor: managed({
+  beginTwoFactor: mine({
     endpoint: 'POST /api/v1/account/two-factor',
     operationId: 'beginTwoFactor',
-    tag,
     summary: 'Begin to set up a second factor',
-    access: 'session',
     body: closed({ password: password('The present one.') }),
     ok: [
       200,
@@ -149,17 +135,14 @@ export const people = {
       }),
     ],
     may: {
-      401: 'No session (`not_signed_in`), or the password is wrong (`wrong_credentials`).',
+      ...passwordAsked,
       409: 'It is on already (`conflict`).',
-      429: 'Too many wrong attempts (`too_many_attempts`).',
     },
   }),
-  confirmTwoFactor: managed({
+  confirmTwoFactor: mine({
     endpoint: 'POST /api/v1/account/two-factor/confirm',
     operationId: 'confirmTwoFactor',
-    tag,
     summary: 'Put the second factor in force',
-    access: 'session',
     body: closed({ code: Type.String({ minLength: 1, maxLength: 40, description: 'Of the app.' }) }),
     ok: [
       200,
@@ -171,38 +154,26 @@ export const people = {
       429: 'Too many wrong codes; begin anew (`too_many_attempts`).',
     },
   }),
-  endTwoFactor: managed({
+  endTwoFactor: mine({
     endpoint: 'POST /api/v1/account/two-factor/disable',
     operationId: 'disableTwoFactor',
-    tag,
     summary: 'Switch the second factor off',
-    access: 'session',
     body: closed({ password: password('The present one.') }),
     ok: [204, 'Off.'],
-    may: {
-      401: 'No session (`not_signed_in`), or the password is wrong (`wrong_credentials`).',
-      429: 'Too many wrong attempts (`too_many_attempts`).',
-    },
+    may: passwordAsked,
   }),
-  beginPasskey: managed({
+  beginPasskey: mine({
     endpoint: 'POST /api/v1/account/passkeys/options',
     operationId: 'beginPasskey',
-    tag,
     summary: 'Begin to add a passkey',
-    access: 'session',
     body: closed({ password: password('The present one.') }),
     ok: [200, 'A question for the authenticator.', PasskeyQuestion],
-    may: {
-      401: 'No session (`not_signed_in`), or the password is wrong (`wrong_credentials`).',
-      429: 'Too many wrong attempts (`too_many_attempts`).',
-    },
+    may: passwordAsked,
   }),
-  addPasskey: managed({
+  addPasskey: mine({
     endpoint: 'POST /api/v1/account/passkeys',
     operationId: 'addPasskey',
-    tag,
     summary: 'Add a passkey',
-    access: 'session',
     body: closed({ id: uuid('Of the question.'), name: name('Which device it is on.'), response: answer }),
     ok: [201, 'The passkey.', Passkey],
     may: {
@@ -210,61 +181,49 @@ export const people = {
       409: 'Known already, or too many (`conflict`).',
     },
   }),
-  removePasskey: managed({
+  removePasskey: mine({
     endpoint: 'DELETE /api/v1/account/passkeys/{passkeyId}',
     operationId: 'removePasskey',
-    tag,
     summary: 'Remove a passkey',
-    access: 'session',
     texts: { passkeyId: Type.String({ description: "The credential's id." }) },
     ok: [204, 'Removed.'],
   }),
-  askForPasskey: managed({
+  askForPasskey: anyones({
     endpoint: 'POST /api/v1/session/passkey/options',
     operationId: 'askForPasskey',
-    tag,
     summary: 'Begin to sign in with a passkey',
-    access: 'anyone',
     ok: [200, 'A question for the authenticator.', PasskeyQuestion],
   }),
-  signInWithPasskey: managed({
+  signInWithPasskey: anyones({
     endpoint: 'POST /api/v1/session/passkey',
     operationId: 'signInWithPasskey',
-    tag,
     summary: 'Sign in with a passkey',
-    access: 'anyone',
     body: closed({ id: uuid('Of the question.'), response: answer }),
     ok: [200, 'Signed in.', Account],
     may: { 401: guessed },
   }),
-  askForReset: managed({
+  askForReset: anyones({
     endpoint: 'POST /api/v1/password-resets',
     operationId: 'askForPasswordReset',
-    tag,
     summary: 'Ask for a new password',
     description:
       'Mails a link that is good for an hour, if there is such an account; the answer is the same if there is none.',
-    access: 'anyone',
     body: closed({ email: Type.String({ minLength: 1, maxLength: 254 }) }),
     ok: [202, 'If there is such an account, a mail is under way.'],
   }),
-  resetPassword: managed({
+  resetPassword: anyones({
     endpoint: 'POST /api/v1/password-resets/confirm',
     operationId: 'resetPassword',
-    tag,
     summary: 'Choose a new password with the link',
     description: 'Ends all sessions of the account. A second factor stays.',
-    access: 'anyone',
     body: closed({ token, password: password('At least 10 characters.') }),
     ok: [204, 'Changed: sign in with it.'],
     may: { 401: guessed },
   }),
-  showInvitation: managed({
+  showInvitation: anyones({
     endpoint: 'POST /api/v1/invitations/lookup',
     operationId: 'lookupInvitation',
-    tag,
     summary: 'What an invitation is for',
-    access: 'anyone',
     body: closed({ token }),
     ok: [
       200,
@@ -279,14 +238,12 @@ export const people = {
     ],
     may: { 401: guessed },
   }),
-  acceptInvitation: managed({
+  acceptInvitation: anyones({
     endpoint: 'POST /api/v1/invitations/accept',
     operationId: 'acceptInvitation',
-    tag,
     summary: 'Accept an invitation',
     description:
       'With an account: signed in as the invited address. Without one: with a new password, and then signed in.',
-    access: 'anyone',
     body: closed({
       token,
       name: Type.Optional(name('Your name.')),

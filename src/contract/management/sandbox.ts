@@ -1,6 +1,6 @@
 // The sandbox's inbox: what messages of the workspace look like when they arrive.
 import { Type } from 'typebox'
-import { closed, email, managed, page, paging, time, uuid } from './managed.ts'
+import { closed, email, endpointsOf, page, paging, time, uuid } from './managed.ts'
 
 const properties = {
   id: uuid('The mail.'),
@@ -28,7 +28,7 @@ export const SandboxMailParsed = Type.Object(
   { description: 'A mail, read.' },
 )
 
-const tag = 'Sandbox'
+const managed = endpointsOf('Sandbox')
 const byLink = closed({
   workspace: Type.Optional(uuid('In place of X-Posthorn-Workspace, which a link or a frame cannot send.')),
 })
@@ -36,7 +36,6 @@ export const sandbox = {
   listSandbox: managed({
     endpoint: 'GET /api/v1/sandbox',
     operationId: 'listSandboxMail',
-    tag,
     summary: "List the sandbox's inbox",
     description: [
       "What the sandbox received of the workspace's own messages; 10,000 mails of the installation are kept, up to 2 GB of them, the newest of each workspace.",
@@ -62,7 +61,6 @@ export const sandbox = {
   readSandboxMail: managed({
     endpoint: 'GET /api/v1/sandbox/{mailId}',
     operationId: 'getSandboxMail',
-    tag,
     summary: 'Read a mail of the sandbox',
     scope: 'mail.read',
     ok: [200, 'The mail.', SandboxMailParsed],
@@ -70,7 +68,6 @@ export const sandbox = {
   readSandboxHtml: managed({
     endpoint: 'GET /api/v1/sandbox/{mailId}/html',
     operationId: 'getSandboxMailHtml',
-    tag,
     summary: 'Look at the HTML of a mail of the sandbox',
     description:
       'A page for a frame of the dashboard, under a Content-Security-Policy that lets nothing run and loads nothing from anywhere, as that of a message.',
@@ -83,7 +80,6 @@ export const sandbox = {
   readSandboxBytes: managed({
     endpoint: 'GET /api/v1/sandbox/{mailId}/raw',
     operationId: 'getSandboxMailBytes',
-    tag,
     summary: 'Download a mail of the sandbox as it came',
     scope: 'mail.read',
     query: byLink,

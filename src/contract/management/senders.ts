@@ -1,6 +1,6 @@
 // Who sends: the workspace, its domains and its mailboxes.
 import { Type } from 'typebox'
-import { closed, email, list, managed, name, oneOf, time, uuid } from './managed.ts'
+import { closed, email, list, endpointsOf, name, oneOf, time, uuid } from './managed.ts'
 
 const dkimAlgorithm = oneOf(
   ['rsa-sha256', 'ed25519-sha256'],
@@ -79,19 +79,20 @@ export const Workspace = Type.Object(
   { description: 'The workspace of the key, or the one that the session works in.' },
 )
 
+const ofWorkspace = endpointsOf('Workspace')
+const ofDomains = endpointsOf('Domains')
+const ofMailboxes = endpointsOf('Mailboxes')
 export const senders = {
-  readWorkspace: managed({
+  readWorkspace: ofWorkspace({
     endpoint: 'GET /api/v1/workspace',
     operationId: 'getWorkspace',
-    tag: 'Workspace',
     summary: 'Read the workspace',
     scope: 'workspace.read',
     ok: [200, 'The workspace.', Workspace],
   }),
-  changeWorkspace: managed({
+  changeWorkspace: ofWorkspace({
     endpoint: 'PATCH /api/v1/workspace',
     operationId: 'updateWorkspace',
-    tag: 'Workspace',
     summary: 'Change the workspace',
     scope: 'workspace.write',
     body: closed({
@@ -100,18 +101,16 @@ export const senders = {
     }),
     ok: [200, 'The workspace.', Workspace],
   }),
-  listDomains: managed({
+  listDomains: ofDomains({
     endpoint: 'GET /api/v1/domains',
     operationId: 'listDomains',
-    tag: 'Domains',
     summary: 'List the domains with their DNS records',
     scope: 'domains.read',
     ok: [200, 'All domains, by name.', list(Domain, 'Domains.')],
   }),
-  addDomain: managed({
+  addDomain: ofDomains({
     endpoint: 'POST /api/v1/domains',
     operationId: 'addDomain',
-    tag: 'Domains',
     summary: 'Add a domain',
     description:
       'Makes a DKIM key and says which DNS records to set. The domain sends once they are found. No other workspace or installation has a key with the same selector: its record stands beside theirs.',
@@ -127,28 +126,25 @@ export const senders = {
     ok: [201, 'The domain, with the records to set.', Domain],
     may: { 409: 'The workspace has it already (`conflict`).' },
   }),
-  readDomain: managed({
+  readDomain: ofDomains({
     endpoint: 'GET /api/v1/domains/{domainId}',
     operationId: 'getDomain',
-    tag: 'Domains',
     summary: 'Read a domain with its DNS records',
     scope: 'domains.read',
     ok: [200, 'The domain.', Domain],
   }),
-  checkDomain: managed({
+  checkDomain: ofDomains({
     endpoint: 'POST /api/v1/domains/{domainId}/check',
     operationId: 'checkDomain',
-    tag: 'Domains',
     summary: 'Look at the DNS records of a domain now',
     description:
       "Asks the name servers of the domain's own zone. Domains are also checked by themselves: pending ones often at first, verified ones every six hours.",
     scope: 'domains.write',
     ok: [200, 'The domain, with what was found.', Domain],
   }),
-  rotateDkim: managed({
+  rotateDkim: ofDomains({
     endpoint: 'POST /api/v1/domains/{domainId}/dkim/rotate',
     operationId: 'rotateDkim',
-    tag: 'Domains',
     summary: 'Make a new DKIM key',
     description:
       'Adds a key with a selector of its own (such as `ph202611-k7q2`), whose record is to be set beside the first. When a check has seen the record it signs what is accepted from two minutes later on; the old record must stay for a week after that. A key that waits already is shown again. With `algorithm=ed25519-sha256` it is a key beside the RSA one: mail then has two signatures. Each algorithm has its own keys, and a new one replaces only the one of its algorithm.',
@@ -156,37 +152,33 @@ export const senders = {
     query: closed({ algorithm: Type.Optional(dkimAlgorithm) }),
     ok: [200, 'The domain, with the record to set.', Domain],
   }),
-  endEd25519: managed({
+  endEd25519: ofDomains({
     endpoint: 'DELETE /api/v1/domains/{domainId}/dkim/ed25519',
     operationId: 'endEd25519',
-    tag: 'Domains',
     summary: 'Sign with RSA alone again',
     description:
       'Ends the Ed25519 DKIM key of a domain. One that waits for its record is gone at once; one that signs does so for what was accepted until now (and two minutes from now), and its record must stay for a week.',
     scope: 'domains.write',
     ok: [200, 'The domain.', Domain],
   }),
-  removeDomain: managed({
+  removeDomain: ofDomains({
     endpoint: 'DELETE /api/v1/domains/{domainId}',
     operationId: 'removeDomain',
-    tag: 'Domains',
     summary: 'Remove a domain that has no mailboxes',
     scope: 'domains.write',
     ok: [204, 'Removed.'],
     may: { 409: 'It has mailboxes (`conflict`).' },
   }),
-  listMailboxes: managed({
+  listMailboxes: ofMailboxes({
     endpoint: 'GET /api/v1/mailboxes',
     operationId: 'listMailboxes',
-    tag: 'Mailboxes',
     summary: 'List the mailboxes',
     scope: 'mailboxes.read',
     ok: [200, 'All mailboxes, by address.', list(Mailbox, 'Mailboxes.')],
   }),
-  addMailbox: managed({
+  addMailbox: ofMailboxes({
     endpoint: 'POST /api/v1/mailboxes',
     operationId: 'addMailbox',
-    tag: 'Mailboxes',
     summary: 'Add a mailbox on a domain of the workspace',
     scope: 'mailboxes.write',
     body: closed({
@@ -196,18 +188,16 @@ export const senders = {
     ok: [201, 'The mailbox.', Mailbox],
     may: { 409: 'The workspace has it already (`conflict`).' },
   }),
-  readMailbox: managed({
+  readMailbox: ofMailboxes({
     endpoint: 'GET /api/v1/mailboxes/{mailboxId}',
     operationId: 'getMailbox',
-    tag: 'Mailboxes',
     summary: 'Read a mailbox',
     scope: 'mailboxes.read',
     ok: [200, 'The mailbox.', Mailbox],
   }),
-  changeMailbox: managed({
+  changeMailbox: ofMailboxes({
     endpoint: 'PATCH /api/v1/mailboxes/{mailboxId}',
     operationId: 'updateMailbox',
-    tag: 'Mailboxes',
     summary: 'Change, disable or enable a mailbox',
     description: 'Messages that wait for delivery from a disabled mailbox fail.',
     scope: 'mailboxes.write',
@@ -219,10 +209,9 @@ export const senders = {
     }),
     ok: [200, 'The mailbox.', Mailbox],
   }),
-  removeMailbox: managed({
+  removeMailbox: ofMailboxes({
     endpoint: 'DELETE /api/v1/mailboxes/{mailboxId}',
     operationId: 'removeMailbox',
-    tag: 'Mailboxes',
     summary: 'Remove a mailbox',
     description:
       'Sends from it are refused, and messages that wait for delivery from it fail. What was sent stays readable, with its events and later reports. The address may be added again, with a new id.',

@@ -1,6 +1,6 @@
 // Suppressed recipients: list, search, add, remove, CSV in and out.
 import { Type } from 'typebox'
-import { closed, email, managed, oneOf, page, paging, time, uuid } from './managed.ts'
+import { closed, email, endpointsOf, oneOf, page, paging, time, uuid } from './managed.ts'
 
 const reason = oneOf(['hard_bounce', 'complaint', 'manual'], 'Why.')
 export const Suppression = Type.Object(
@@ -16,12 +16,11 @@ export const Suppression = Type.Object(
   { description: 'A recipient that the workspace does not write to.' },
 )
 
-const tag = 'Suppressions'
+const managed = endpointsOf('Suppressions')
 export const suppressions = {
   listSuppressions: managed({
     endpoint: 'GET /api/v1/suppressions',
     operationId: 'listSuppressions',
-    tag,
     summary: 'List and search suppressions',
     description:
       'Each page of a search looks at up to 10,000 suppressions; it may then hold fewer items than asked for, or none, and `next` goes on behind them.',
@@ -38,7 +37,6 @@ export const suppressions = {
   addSuppression: managed({
     endpoint: 'POST /api/v1/suppressions',
     operationId: 'addSuppression',
-    tag,
     summary: 'Suppress a recipient',
     description: 'A recipient that is suppressed already keeps its reason.',
     scope: 'suppressions.write',
@@ -49,7 +47,6 @@ export const suppressions = {
   removeSuppression: managed({
     endpoint: 'DELETE /api/v1/suppressions/{recipient}',
     operationId: 'removeSuppression',
-    tag,
     summary: 'Remove a suppression',
     description: 'Mail to the recipient is accepted again.',
     scope: 'suppressions.write',
@@ -61,7 +58,6 @@ export const suppressions = {
   undoRule: managed({
     endpoint: 'POST /api/v1/suppressions/undo',
     operationId: 'undoSuppressionRule',
-    tag,
     summary: 'Take back what one rule suppressed in a time',
     description: 'After a wrong rule, or a provider that said wrong things for a day.',
     scope: 'suppressions.write',
@@ -75,7 +71,6 @@ export const suppressions = {
   exportSuppressions: managed({
     endpoint: 'GET /api/v1/suppressions.csv',
     operationId: 'exportSuppressions',
-    tag,
     summary: 'Export all suppressions as CSV',
     scope: 'suppressions.read',
     ok: [
@@ -89,7 +84,6 @@ export const suppressions = {
   importSuppressions: managed({
     endpoint: 'POST /api/v1/suppressions/import',
     operationId: 'importSuppressions',
-    tag,
     summary: 'Import suppressions from CSV',
     description:
       'A head line names `recipient` (or `email`, `address`) and perhaps `reason`, `createdAt` (not in the future), `sourceMessageId`, `rule` and `evidence`, as an export does; or one address a line, perhaps with the reason behind it. What Postmark, SendGrid, Mailgun, Amazon SES, Resend and Brevo export is read as it is (docs/moving.md): their names of columns, their words for reasons, their dates; commas, semicolons or tabs between the columns. Where a line is wrong, wrong lines are named and nothing is written. An import that was cut off (by a restart, say) may have written a part: send it again, those that are there stay as they are.',

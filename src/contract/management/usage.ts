@@ -1,6 +1,6 @@
 // How much was sent: quota windows, and the points of the charts.
 import { Type } from 'typebox'
-import { closed, managed, oneOf, time } from './managed.ts'
+import { closed, endpointsOf, oneOf, time } from './managed.ts'
 
 export const Usage = Type.Object(
   {
@@ -60,11 +60,11 @@ export const UsageSeries = Type.Object(
   { description: 'What happened over time. Each event counts in the step in which it happened (UTC).' },
 )
 
+const managed = endpointsOf('Usage')
 export const usage = {
   readUsage: managed({
     endpoint: 'GET /api/v1/usage',
     operationId: 'getUsage',
-    tag: 'Usage',
     summary: 'Read the quota windows',
     scope: 'usage.read',
     ok: [200, 'The windows.', Usage],
@@ -72,7 +72,6 @@ export const usage = {
   readUsageSeries: managed({
     endpoint: 'GET /api/v1/usage/series',
     operationId: 'getUsageSeries',
-    tag: 'Usage',
     summary: 'Read counts over time',
     description: 'At most 800 points. Without times: the last 24 hours, or the last 30 days with step `day`.',
     scope: 'usage.read',

@@ -2,7 +2,7 @@
 import { Type, type TSchema } from 'typebox'
 import { WebhookEvent } from '../webhook-event.ts'
 import { webhookEventTypeNames, webhookStates } from '../words.ts'
-import { closed, managed, time, uuid } from './managed.ts'
+import { closed, endpointsOf, time, uuid } from './managed.ts'
 
 /** Events have version 8 where messages have 7. */
 const eventUuid = (description: string) =>
@@ -132,7 +132,7 @@ const ReplayRequest = Type.Object(
   { additionalProperties: false, description: 'Either `eventId`, or `from` and `to`.' },
 )
 
-const tag = 'Webhooks'
+const managed = endpointsOf('Webhooks')
 const read = 'webhooks.read' as const
 const write = 'webhooks.write' as const
 const path = '/api/v1/webhook' as const
@@ -154,7 +154,6 @@ export const webhooks = {
   readWebhook: managed({
     endpoint: `GET ${path}`,
     operationId: 'getWebhook',
-    tag,
     summary: 'Read the endpoint',
     description: 'Never its secret.',
     scope: read,
@@ -164,7 +163,6 @@ export const webhooks = {
   setWebhook: managed({
     endpoint: `PUT ${path}`,
     operationId: 'setWebhook',
-    tag,
     summary: 'Set the endpoint',
     description:
       'The first time this makes the endpoint and shows its `secret`, once. Later it changes URL and filter; state and secret stay.',
@@ -177,7 +175,6 @@ export const webhooks = {
   enableWebhook: managed({
     endpoint: `POST ${path}/enable`,
     operationId: 'enableWebhook',
-    tag,
     summary: 'Enable the endpoint',
     description: 'Events from now on are posted. What happened meanwhile is kept, and sent on request: replay.',
     scope: write,
@@ -187,7 +184,6 @@ export const webhooks = {
   disableWebhook: managed({
     endpoint: `POST ${path}/disable`,
     operationId: 'disableWebhook',
-    tag,
     summary: 'Disable the endpoint',
     description: 'Nothing is posted any more, also not what was waiting for a retry. Events are kept.',
     scope: write,
@@ -197,7 +193,6 @@ export const webhooks = {
   rotateWebhook: managed({
     endpoint: `POST ${path}/rotate`,
     operationId: 'rotateWebhookSecret',
-    tag,
     summary: 'Prepare a new secret',
     description:
       'Shows the new `secret`, once. The old one still signs; `Webhook-Signature-Next` carries the signature of the new one until you promote it.',
@@ -208,7 +203,6 @@ export const webhooks = {
   promoteWebhook: managed({
     endpoint: `POST ${path}/promote`,
     operationId: 'promoteWebhookSecret',
-    tag,
     summary: 'Let the new secret sign',
     description: 'For 24 hours `Webhook-Signature-Previous` carries the signature of the old one.',
     scope: write,
@@ -218,7 +212,6 @@ export const webhooks = {
   testWebhook: managed({
     endpoint: `POST ${path}/test`,
     operationId: 'testWebhook',
-    tag,
     summary: 'Post a test event',
     description: 'Posts `webhook.test`, whatever the filter. Read what became of it in the log.',
     scope: write,
@@ -228,7 +221,6 @@ export const webhooks = {
   replayWebhook: managed({
     endpoint: `POST ${path}/replay`,
     operationId: 'replayWebhookEvents',
-    tag,
     summary: 'Send events again',
     description:
       'One event, whatever the filter says, or of a time all that the filter wants now: the same ids and the same bytes, and a new ladder of eight tries for each. Also what a disabled endpoint, or an earlier filter, had kept back.',
@@ -241,7 +233,6 @@ export const webhooks = {
   listWebhookEvents: managed({
     endpoint: `GET ${path}/events`,
     operationId: 'listWebhookEvents',
-    tag,
     summary: 'Read the log',
     description:
       'The events that are kept (for 30 days, where the operator says nothing else) and where each stands, those of the latest message first: what is reported late stands with its message, so look for it by `messageId`, `state` or `type`. With those a page may be empty and not the last.',
@@ -264,7 +255,6 @@ export const webhooks = {
   readWebhookEvent: managed({
     endpoint: `GET ${path}/events/{eventId}`,
     operationId: 'getWebhookEvent',
-    tag,
     summary: 'Read one event with its tries',
     description: 'What is posted, and every try: time, status, duration, the beginning of the answer.',
     scope: read,
@@ -274,7 +264,6 @@ export const webhooks = {
   catchUpEvents: managed({
     endpoint: 'GET /api/v1/events',
     operationId: 'listEvents',
-    tag,
     summary: 'Read all events in order',
     description:
       'For whoever was away: every event that is kept (for 30 days, where the operator says nothing else), in the order in which they were committed, filter or not. An event that commits late is never passed by. Events come here when every older transaction has ended, usually at once.',
