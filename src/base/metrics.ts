@@ -45,74 +45,50 @@ export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 })
   // Gauges with the names of counters, which Prometheus' own check complains of; each is the sum of another.
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`)
-  const accepted = new Counter({
-    name: 'posthorn_accepted_total',
-    help: 'Submissions that became messages.',
-    labelNames: ['source'],
-    registers,
-  })
-  const refused = new Counter({
-    name: 'posthorn_refused_total',
-    help: 'Refusals, by code.',
-    labelNames: ['code'],
-    registers,
-  })
-  const attempts = new Counter({
-    name: 'posthorn_attempts_total',
-    help: 'Delivery attempts that ended, by outcome.',
-    labelNames: ['outcome'],
-    registers,
-  })
-  const attemptSeconds = new Histogram({
-    name: 'posthorn_attempt_seconds',
-    help: 'Time that a delivery attempt took, by outcome.',
-    labelNames: ['outcome'],
-    buckets: [0.05, 0.25, 1, 5, 15, 60, 300, 900],
-    registers,
-  })
-  const deliverySeconds = new Histogram({
-    name: 'posthorn_delivery_seconds',
-    help: 'Time from acceptance until the next host took the message.',
-    buckets: [0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200, 28_800, 86_400],
-    registers,
-  })
-  const bounces = new Counter({
-    name: 'posthorn_bounces_total',
-    help: 'Refusals of providers in the session, by class.',
-    labelNames: ['class', 'type'],
-    registers,
-  })
-  const webhookSeconds = new Histogram({
-    name: 'posthorn_webhook_attempt_seconds',
-    help: 'Time that a try at posting a webhook event took.',
-    buckets: [0.05, 0.25, 1, 5, 15],
-    registers,
-  })
-  const notified = new Counter({
-    name: 'posthorn_webhook_attempts_total',
-    help: 'Tries at posting webhook events that ended, by outcome.',
-    labelNames: ['outcome'],
-    registers,
-  })
-  const reports = new Counter({
-    name: 'posthorn_reports_total',
-    help: 'Reports of providers that came after the session, by what became of them; bounces by class, too.',
-    labelNames: ['type', 'outcome', 'class'],
-    registers,
-  })
-  const faults = new Counter({
-    name: 'posthorn_faults_total',
-    help: 'Faults of our own, by place.',
-    labelNames: ['what'],
-    registers,
-  })
-  const seconds = new Histogram({
-    name: 'posthorn_http_request_seconds',
-    help: 'Time to answer an HTTP request.',
-    labelNames: ['route', 'status'],
-    buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
-    registers,
-  })
+  const counter = (name: string, help: string, ...labelNames: string[]) =>
+    new Counter({ name, help, labelNames, registers })
+  const histogram = (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
+    new Histogram({ name, help, labelNames, buckets, registers })
+  const accepted = counter('posthorn_accepted_total', 'Submissions that became messages.', 'source')
+  const refused = counter('posthorn_refused_total', 'Refusals, by code.', 'code')
+  const attempts = counter('posthorn_attempts_total', 'Delivery attempts that ended, by outcome.', 'outcome')
+  const attemptSeconds = histogram(
+    'posthorn_attempt_seconds',
+    'Time that a delivery attempt took, by outcome.',
+    [0.05, 0.25, 1, 5, 15, 60, 300, 900],
+    'outcome',
+  )
+  const deliverySeconds = histogram(
+    'posthorn_delivery_seconds',
+    'Time from acceptance until the next host took the message.',
+    [0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200, 28_800, 86_400],
+  )
+  const bounces = counter('posthorn_bounces_total', 'Refusals of providers in the session, by class.', 'class', 'type')
+  const webhookSeconds = histogram(
+    'posthorn_webhook_attempt_seconds',
+    'Time that a try at posting a webhook event took.',
+    [0.05, 0.25, 1, 5, 15],
+  )
+  const notified = counter(
+    'posthorn_webhook_attempts_total',
+    'Tries at posting webhook events that ended, by outcome.',
+    'outcome',
+  )
+  const reports = counter(
+    'posthorn_reports_total',
+    'Reports of providers that came after the session, by what became of them; bounces by class, too.',
+    'type',
+    'outcome',
+    'class',
+  )
+  const faults = counter('posthorn_faults_total', 'Faults of our own, by place.', 'what')
+  const seconds = histogram(
+    'posthorn_http_request_seconds',
+    'Time to answer an HTTP request.',
+    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
+    'route',
+    'status',
+  )
   // What has not happened yet is 0: an alert sees no step from nothing to a number.
   for (const source of ['rest', 'smtp']) accepted.inc({ source }, 0)
   for (const outcome of ['accepted', 'retry', 'failed', 'unknown', 'put_off']) attempts.inc({ outcome }, 0)
