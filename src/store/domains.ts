@@ -8,17 +8,21 @@ export interface DomainRow {
   readonly id: string
   readonly name: string
   readonly status: DomainStatus
-  readonly ownership_token: string
-  readonly created_at: Date
-  readonly verified_at: Date | null
+  readonly ownershipToken: string
+  readonly createdAt: Date
+  readonly verifiedAt: Date | null
   /** RSA before Ed25519; of each those that sign or wait first, then the retired ones. */
   readonly keys: readonly DkimKeyRow[]
+  /** Verified by an operator's word: checks say what they see, and change nothing. */
   readonly vouched: boolean
-  readonly degraded_at: Date | null
-  readonly checked_at: Date | null
-  readonly check_due_at: Date | null
-  readonly checks_unanswered: number
-  readonly return_path_host: string | null
+  /** Since then its records are broken; it sends for a while all the same. */
+  readonly brokenSince: Date | null
+  readonly checkedAt: Date | null
+  /** When it is looked at next by itself. */
+  readonly nextCheckAt: Date | null
+  readonly checksUnanswered: number
+  /** The name that bounces come back to, where the domain has its own. */
+  readonly returnPathHost: string | null
   /** What the last check saw; its shape is the checker's. */
   readonly found: object | null
 }
@@ -26,18 +30,18 @@ export interface DomainRow {
 export interface DkimKeyRow {
   readonly selector: string
   readonly algorithm: DkimAlgorithm
-  readonly public_key: string
+  readonly publicKey: string
   readonly state: 'pending' | 'active' | 'retired'
   /** As JSON has it. */
-  readonly retired_at: string | null
+  readonly retiredAt: string | null
 }
 
 // The keys: active, pending, retired, which is also the order of the alphabet.
-const domainColumns = `d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at,
-   coalesce((select json_agg(json_build_object('selector', k.selector, 'algorithm', k.algorithm, 'public_key', k.public_key,
-     'state', k.state, 'retired_at', k.retired_at) order by k.algorithm desc, k.state, k.selector)
-   from dkim_key_pairs k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys, d.vouched, d.degraded_at, d.checked_at,
-   d.check_due_at, d.checks_unanswered, d.return_path_host, d.found`
+const domainColumns = `d.id, d.name, d.status, d.ownership_token "ownershipToken", d.created_at "createdAt", d.verified_at "verifiedAt",
+   coalesce((select json_agg(json_build_object('selector', k.selector, 'algorithm', k.algorithm, 'publicKey', k.public_key,
+     'state', k.state, 'retiredAt', k.retired_at) order by k.algorithm desc, k.state, k.selector)
+   from dkim_key_pairs k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys, d.vouched, d.degraded_at "brokenSince", d.checked_at "checkedAt",
+   d.check_due_at "nextCheckAt", d.checks_unanswered "checksUnanswered", d.return_path_host "returnPathHost", d.found`
 
 const insertOne = sql(
   'insert-domain',

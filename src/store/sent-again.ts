@@ -1,5 +1,6 @@
 // What sending again needs: the message that failed, or that nobody can know about, its content, and the link between the two (migrations 0008
 // and 0052).
+import { shown, type Given } from '../base/given.ts'
 import { deliveryStatusOf } from '../domain/delivery-status.ts'
 import type {
   DeliveryStatus,
@@ -14,33 +15,23 @@ import { sql, sqlState, type Db } from './database.ts'
 
 interface Row {
   readonly status: MessageStatus
-  readonly delivery_rank: number
-  readonly source: MessageSource
-  readonly sender: string
-  readonly mailbox_id: MailboxId
-  readonly recipient: string
-  readonly subject: string
-  readonly metadata: Readonly<Record<string, string>> | null
-  readonly content_expired_at: Date | null
-  readonly body_text: string | null
-  readonly body_blob: string | null
-  readonly form: 'text' | 'mail' | null
-  readonly has_content: boolean
-  readonly wait_seconds: number | null
-}
-
-export interface Replaceable {
-  readonly status: MessageStatus
-  readonly deliveryStatus: DeliveryStatus
+  readonly deliveryRank: number
   readonly source: MessageSource
   readonly sender: string
   readonly mailboxId: MailboxId
   readonly recipient: string
   readonly subject: string
-  readonly metadata?: Readonly<Record<string, string>>
+  readonly metadata: Readonly<Record<string, string>> | null
+  readonly text: string | null
+  readonly blob: string | null
+  readonly form: 'text' | 'mail' | null
   readonly hasContent: boolean
   /** Of the time in which an unknown one may still end by itself; not positive: it is over. */
   readonly waitSeconds: number
+}
+
+export interface Replaceable extends Given<Omit<Row, 'deliveryRank' | 'text' | 'blob' | 'form'>> {
+  readonly deliveryStatus: DeliveryStatus
   /** Undefined where it is gone, as below. */
   readonly bodyText: () => Promise<string | undefined>
   /** The whole mail, as it was kept: of what came over SMTP. */
@@ -49,10 +40,10 @@ export interface Replaceable {
 
 const record = sql(
   'replaceable-message',
-  `select m.status, m.delivery_rank, m.source, m.sender, m.mailbox_id, m.recipient, m.subject, m.metadata,
-          content_expired_since($1, m.finished_at) content_expired_at, c.body_text, c.body_blob, c.form,
-          c.message_id is not null has_content,
-          ceil($3 - extract(epoch from app_now() - m.finished_at))::integer wait_seconds
+  `select m.status, m.delivery_rank "deliveryRank", m.source, m.sender, m.mailbox_id "mailboxId", m.recipient, m.subject, m.metadata,
+          c.body_text as text, c.body_blob as blob, c.form,
+          c.message_id is not null and content_expired_since($1, m.finished_at) is null "hasContent",
+          coalesce(ceil($3 - extract(epoch from app_now() - m.finished_at))::integer, 0) "waitSeconds"
      from messages m left join contents c on c.workspace_id = $1 and c.message_id = $2
     where m.workspace_id = $1 and m.id = $2`,
 )
@@ -73,21 +64,12 @@ export async function readReplaceable(
 ): Promise<Replaceable | undefined> {
   const [row] = await db.rows<Row>(record, [workspace, id, graceSeconds])
   if (row === undefined) return undefined
+  const { deliveryRank, text, blob, form, ...known } = row
   return {
-    status: row.status,
-    deliveryStatus: deliveryStatusOf(row.delivery_rank),
-    source: row.source,
-    sender: row.sender,
-    mailboxId: row.mailbox_id,
-    recipient: row.recipient,
-    subject: row.subject,
-    ...(row.metadata !== null && { metadata: row.metadata }),
-    hasContent: row.has_content && row.content_expired_at === null,
-    waitSeconds: row.wait_seconds ?? 0,
-    bodyText: async () =>
-      row.body_text ?? (row.body_blob === null ? undefined : (await readBlob(db, row.body_blob))?.toString('utf8')),
-    mail: async () =>
-      row.form === 'mail' ? Buffer.from(row.body_text ?? '') : (await readFiles(db, workspace, id))?.[0]?.bytes,
+    ...shown(known),
+    deliveryStatus: deliveryStatusOf(deliveryRank),
+    bodyText: async () => text ?? (blob === null ? undefined : (await readBlob(db, blob))?.toString('utf8')),
+    mail: async () => (form === 'mail' ? Buffer.from(text ?? '') : (await readFiles(db, workspace, id))?.[0]?.bytes),
   }
 }
 

@@ -69,7 +69,7 @@ export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTool
   }
 
   /** Before silence breaks a domain, somebody else is asked: where nobody answers, it is our own way out that is broken. */
-  const verdictOf = async (sight: DomainSight, { checks_unanswered: before }: DomainRow): Promise<DomainVerdict> => {
+  const verdictOf = async (sight: DomainSight, { checksUnanswered: before }: DomainRow): Promise<DomainVerdict> => {
     const verdict = shownBy(sight)
     if (verdict !== 'unanswered' || before + 1 < limits.domainUnansweredMax) return verdict
     return (await zones.ask(someoneElse, 'NS')).kind === 'unanswered' ? 'unasked' : verdict
@@ -121,13 +121,13 @@ async function writeDown(
   const { id, name } = row
   const now = await databaseNow(db)
   const next = afterCheck(
-    { status: row.status, createdAt: row.created_at, degradedAt: row.degraded_at, unanswered: row.checks_unanswered },
+    { status: row.status, createdAt: row.createdAt, degradedAt: row.brokenSince, unanswered: row.checksUnanswered },
     verdict,
     now,
   )
   const { returnPath } = sight
   const host = !returnPath.answered
-    ? row.return_path_host
+    ? row.returnPathHost
     : returnPath.sight.status === 'verified'
       ? returnPathName(name)
       : null
@@ -139,7 +139,7 @@ async function writeDown(
   const check: CheckedDomain = {
     workspaceId,
     id,
-    was: { status: row.status, checkedAt: row.checked_at, vouched: row.vouched },
+    was: { status: row.status, checkedAt: row.checkedAt, vouched: row.vouched },
     ...next,
     // The operator's word stands, whatever the DNS says.
     ...(row.vouched && { status: row.status, degradedAt: null }),
@@ -152,7 +152,7 @@ async function writeDown(
     const audit = (action: string, facts: object) =>
       writeAudit(tx, { workspaceId, actor: 'posthorn', action, target: name, facts })
     if (check.status !== row.status) await audit(`domain.${check.status}`, { from: row.status })
-    if (check.returnPathHost !== row.return_path_host) await audit('domain.return_path', { host: check.returnPathHost })
+    if (check.returnPathHost !== row.returnPathHost) await audit('domain.return_path', { host: check.returnPathHost })
     for (const selector of seen)
       if (await switchDkimKey(tx, workspaceId, id, selector)) await audit('domain.dkim_switched', { selector })
     const suspended = await suspendEd25519(tx, workspaceId, id, withdrawn)

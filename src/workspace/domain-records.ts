@@ -72,7 +72,7 @@ export function recordsOf(row: DomainRow, hostname: string): readonly DnsRecord[
   })
   const dmarc = { purpose: 'dmarc', type: 'TXT', name: dmarcName(name), value: 'v=DMARC1; p=none' } as const
   return [
-    seen({ purpose: 'ownership', type: 'TXT', name: ownershipName(name), value: ownershipValue(row.ownership_token) }),
+    seen({ purpose: 'ownership', type: 'TXT', name: ownershipName(name), value: ownershipValue(row.ownershipToken) }),
     ...row.keys.map((key) => keyRecord(key, row, seen)),
     ...returnPath.map((wanted) => named(seen(wanted), hostname)),
     { ...dmarc, status: 'advised', ...found?.sights[sightName(dmarc)] },
@@ -92,16 +92,16 @@ function keyRecord(key: DkimKeyRow, { name, keys }: DomainRow, seen: (wanted: Wa
     purpose: isBeside ? 'dkim_ed25519' : 'dkim',
     type: 'TXT',
     name: dkimName(key.selector, name),
-    value: dkimRecord(key.public_key, key.algorithm),
+    value: dkimRecord(key.publicKey, key.algorithm),
   }
-  if (key.state !== 'retired' || key.retired_at === null) {
+  if (key.state !== 'retired' || key.retiredAt === null) {
     const record = seen(wanted)
     if (!isBeside || keys.some(({ algorithm, state }) => algorithm === key.algorithm && state === 'active'))
       return record
     const finding = [record.finding, 'Until a check has seen it, mail is signed with RSA alone.']
     return { ...record, finding: finding.filter((words) => words !== undefined).join(' ') }
   }
-  const until = new Date(Date.parse(key.retired_at) + limits.dkimRetiredMs).toISOString().slice(0, 10)
+  const until = new Date(Date.parse(key.retiredAt) + limits.dkimRetiredMs).toISOString().slice(0, 10)
   return {
     ...wanted,
     status: 'retiring',

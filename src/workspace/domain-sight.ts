@@ -24,7 +24,7 @@ export interface DomainSight {
 }
 
 export async function lookAtDomain(zones: Zones, row: DomainRow, hostname: string): Promise<DomainSight> {
-  const { name, ownership_token: token } = row
+  const { name, ownershipToken: token } = row
   const ownershipName = records.ownershipName(name)
   const [ownership, keys, returnPath, dmarc, spf] = await Promise.all([
     lookAtText(zones, ownershipName, name, (texts) => whyNotOurs(texts, records.ownershipValue(token))),
@@ -37,7 +37,7 @@ export async function lookAtDomain(zones: Zones, row: DomainRow, hostname: strin
             zones,
             at,
             name,
-            (texts) => whyNotDkim(texts, key.public_key, key.algorithm),
+            (texts) => whyNotDkim(texts, key.publicKey, key.algorithm),
             dkimAdvice,
           )),
         }

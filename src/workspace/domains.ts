@@ -1,9 +1,8 @@
 // Sending domains, each with DKIM keys of its own (decisions H): added, shown, vouched for no longer, removed; and a new key beside the one that signs.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
-import { given } from '../base/given.ts'
+import { shown, type Given } from '../base/given.ts'
 import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
-import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { simulatorDomain } from '../domain/simulator.ts'
 import { parseDomain } from '../mail/address.ts'
@@ -27,21 +26,7 @@ import { makeKey, newDomainKey, newSelector, type MadeKey } from './domain-keys.
 import { recordsOf, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
 import { Mistake, notThere } from './mistake.ts'
 
-export interface Domain {
-  readonly id: string
-  readonly name: string
-  readonly status: DomainStatus
-  readonly createdAt: Date
-  readonly verifiedAt?: Date
-  /** Verified by an operator's word: checks say what they see, and change nothing. */
-  readonly vouched: boolean
-  /** Since then its records are broken; it sends for a while all the same. */
-  readonly brokenSince?: Date
-  readonly checkedAt?: Date
-  /** When it is looked at next by itself. */
-  readonly nextCheckAt?: Date
-  /** The name that bounces come back to, where the domain has its own. */
-  readonly returnPathHost?: string
+export interface Domain extends Given<Omit<DomainRow, 'ownershipToken' | 'keys' | 'checksUnanswered' | 'found'>> {
   readonly records: readonly DnsRecord[]
   /** The records that are still to set, as lines of a zone file. */
   readonly zoneFile: string
@@ -244,24 +229,15 @@ export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Pro
 
 export function presentDomain(row: DomainRow, hostname: string): Domain {
   const records = recordsOf(row, hostname)
-  const found = row.found as Found | null
-  return given<Domain>({
-    id: row.id,
-    name: row.name,
-    status: row.status,
-    createdAt: row.created_at,
-    verifiedAt: row.verified_at,
-    vouched: row.vouched,
-    brokenSince: row.degraded_at,
-    checkedAt: row.checked_at,
-    nextCheckAt: row.check_due_at,
-    returnPathHost: row.return_path_host,
+  const { ownershipToken: _token, keys: _keys, checksUnanswered: _unanswered, found, ...known } = row
+  return {
+    ...shown(known),
     records,
     zoneFile: zoneFile(
       records.filter(
         ({ status, waitsFor }) => status !== 'verified' && status !== 'retiring' && waitsFor === undefined,
       ),
     ),
-    advice: found?.advice ?? [],
-  })
+    advice: (found as Found | null)?.advice ?? [],
+  }
 }

@@ -1,5 +1,6 @@
 // What a customer reads about one message: specification 2.3 and 2.6. The processing state and the delivery status stand side by
 // side and never change each other.
+import { shown } from '../../base/given.ts'
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
 import { eventId } from '../../domain/event.ts'
 import type {
@@ -17,20 +18,20 @@ import { sql, type Db } from '../database.ts'
 
 interface Row {
   readonly id: MessageId
-  readonly mailbox_id: MailboxId
+  readonly mailboxId: MailboxId
   readonly status: MessageStatus
-  readonly delivery_rank: number
+  readonly deliveryRank: number
   readonly sender: string
   readonly recipient: string
   readonly subject: string
-  readonly provider_message_id: string | null
-  readonly error_message: string | null
+  readonly providerMessageId: string | null
+  readonly errorMessage: string | null
   readonly metadata: Readonly<Record<string, string>> | null
-  readonly created_at: Date
-  readonly expires_at: Date | null
-  readonly content_expired_at: Date | null
-  readonly body_text: string | null
-  readonly body_blob: string | null
+  readonly createdAt: Date
+  readonly expiresAt: Date | null
+  readonly contentExpiredAt: Date | null
+  readonly text: string | null
+  readonly blob: string | null
   readonly form: 'text' | 'mail' | null
   readonly reports: readonly {
     readonly sequence: number
@@ -42,10 +43,11 @@ interface Row {
 
 const statement = sql(
   'read-message-status',
-  `select m.id, m.mailbox_id, m.status, m.delivery_rank, m.sender, m.recipient, m.subject, m.provider_message_id, m.error_message,
-          m.metadata, m.created_at, m.expires_at, c.body_text, c.body_blob, c.form,
+  `select m.id, m.mailbox_id "mailboxId", m.status, m.delivery_rank "deliveryRank", m.sender, m.recipient, m.subject,
+          m.provider_message_id "providerMessageId", m.error_message "errorMessage", m.metadata, m.created_at "createdAt", m.expires_at "expiresAt",
+          c.body_text as text, c.body_blob as blob, c.form,
           case when m.finished_at is not null then
-            coalesce(content_expired_since($1, m.finished_at), case when c.message_id is null then m.finished_at end) end content_expired_at,
+            coalesce(content_expired_since($1, m.finished_at), case when c.message_id is null then m.finished_at end) end "contentExpiredAt",
           coalesce((select json_agg(json_build_object('sequence', r.sequence, 'type', r.type, 'detail', r.detail,
                                       'at_ms', floor(extract(epoch from r.created_at) * 1000)) order by r.sequence)
                       from reports r where r.workspace_id = $1 and r.message_id = $2), '[]') reports
@@ -61,15 +63,21 @@ export async function readStatus(
 ): Promise<{ readonly message: MessageRecord; readonly events: readonly DeliveryEventRecord[] } | undefined> {
   const [row] = await db.rows<Row>(statement, [workspace, id])
   if (row === undefined) return undefined
-  const bodyText = row.content_expired_at === null ? await readBody(db, row) : ''
-  const events = row.reports.map((report) => ({
-    id: eventId(row.id, report.sequence),
+  const { deliveryRank, text: _text, blob: _blob, form: _form, reports, ...known } = row
+  const events = reports.map((report) => ({
+    id: eventId(known.id, report.sequence),
     eventType: report.type,
-    recipient: row.recipient,
+    recipient: known.recipient,
     ...(report.detail !== null && { detail: report.detail }),
     createdAt: new Date(report.at_ms),
   }))
-  return { message: recordOf(workspace, row, bodyText), events }
+  const message = {
+    ...shown(known),
+    workspaceId: workspace,
+    deliveryStatus: deliveryStatusOf(deliveryRank),
+    bodyText: known.contentExpiredAt === null ? await readBody(db, row) : '',
+  }
+  return { message, events }
 }
 
 /** The message alone. */
@@ -78,28 +86,8 @@ export async function readRecord(db: Db, workspace: WorkspaceId, id: MessageId):
 }
 
 /** Empty where retention was quicker than the reader. */
-async function readBody(db: Db, { body_text, body_blob, form }: Row): Promise<string> {
-  if (form === 'mail') return textOfMail(Buffer.from(body_text ?? ''))
-  if (body_text !== null || body_blob === null) return body_text ?? ''
-  return (await readBlob(db, body_blob))?.toString('utf8') ?? ''
-}
-
-function recordOf(workspace: WorkspaceId, row: Row, bodyText: string): MessageRecord {
-  return {
-    id: row.id,
-    workspaceId: workspace,
-    mailboxId: row.mailbox_id,
-    status: row.status,
-    deliveryStatus: deliveryStatusOf(row.delivery_rank),
-    sender: row.sender,
-    recipient: row.recipient,
-    subject: row.subject,
-    bodyText,
-    ...(row.provider_message_id !== null && { providerMessageId: row.provider_message_id }),
-    ...(row.error_message !== null && { errorMessage: row.error_message }),
-    ...(row.metadata !== null && { metadata: row.metadata }),
-    createdAt: row.created_at,
-    ...(row.expires_at !== null && { expiresAt: row.expires_at }),
-    ...(row.content_expired_at !== null && { contentExpiredAt: row.content_expired_at }),
-  }
+async function readBody(db: Db, { text, blob, form }: Row): Promise<string> {
+  if (form === 'mail') return textOfMail(Buffer.from(text ?? ''))
+  if (text !== null || blob === null) return text ?? ''
+  return (await readBlob(db, blob))?.toString('utf8') ?? ''
 }
