@@ -1,7 +1,7 @@
 // The body of a send request becomes typed values, or a refusal that names the member and the way out: specification
 // 2.1 and 2.2, decisions D. The shape is checked by the schema that the OpenAPI document publishes, the meaning by the
 // parsers of `mail`.
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { SendMessageRequest } from '../contract/message.ts'
@@ -40,7 +40,7 @@ export function parseSendRequest(value: unknown, now: number, base64 = plainBase
       `"attachments" has ${count} items; send at most ${limits.attachmentsMax} with one message.`,
       { field: 'attachments' },
     )
-  if (!shape.Check(value)) return namingTheWay(misshapen(shape.Errors(value)), value)
+  if (!shape.Check(value)) return namingTheWay(misshapen(shape.Errors(value)[1]), value)
 
   const mailboxId = parseUuid(value.mailboxId)
   if (mailboxId === undefined) return wrong('mailboxId', 'must be a UUID, as the list of mailboxes shows it')

@@ -1,7 +1,7 @@
 // What a request brings, against the schema that the OpenAPI document publishes: it becomes a typed value, or a refusal that names the member.
 // Management endpoints are read by their schemas alone: ids come out in lower case, times in UTC.
 import type { Static, TObject, TSchema } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import type { TLocalizedValidationError } from 'typebox/error'
 import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
@@ -21,7 +21,7 @@ export function makeReader<S extends TSchema>(schema: S): Reader<S> {
   const shape = Compile(withoutFormats(schema))
   const members = Object.entries((schema as TSchema & { properties?: Record<string, Member> }).properties ?? {})
   return (value) => {
-    if (!shape.Check(value)) return misshapen(shape.Errors(value))
+    if (!shape.Check(value)) return misshapen(shape.Errors(value)[1])
     const clean: Record<string, unknown> = { ...(value as object) }
     for (const [name, { format }] of members) {
       const given = clean[name]

@@ -270,7 +270,7 @@ test('on a phone a state stands level with the words before it', async () => {
     .filter({ hasText: 'Provider says' })
   const bottomOf = (words: string) =>
     line.getByText(words, { exact: true }).evaluate((element) => {
-      const text = document.createRange()
+      const text = element.ownerDocument.createRange()
       text.selectNodeContents(element)
       return text.getBoundingClientRect().bottom
     })
