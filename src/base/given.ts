@@ -23,5 +23,5 @@ export type Given<Row> = { readonly [Name in keyof Row as null extends Row[Name]
   readonly [Name in keyof Row as null extends Row[Name] ? Name : never]?: NonNullable<Row[Name]>
 }
 
-/** A row without its nulls. All its columns are shown: what is nobody's business must not be in it. */
+/** A row without its nulls. All its columns are shown: what is nobody's business must not be in it; tests hold each answer against the document (http/documented.test-kit.ts). */
 export const shown = <Row extends object>(row: Row): Given<Row> => given(row as never)

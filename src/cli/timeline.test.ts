@@ -29,7 +29,7 @@ function message(more: Partial<Timeline> = {}): Timeline {
     events: [event(1, 'message.queued'), event(2, 'message.retrying', { attempt: 1, smtp, reason: 'rcpt_4xx', nextAttemptAt: next, errorMessage })], // prettier-ignore
     attempts: [{ epoch: 1, outcome: 'retrying', endedAt: at, facts: { attempt: 1, smtp, startedAt: at.toISOString(), phase: 'rcpt', tlsPolicy: 'dane', reason: 'rcpt_4xx', dialogue } }], // prettier-ignore
     reports: [],
-    queue: { status: 'retrying', destination: 'example.com', dueAt: new Date(next), expiresAt: at, epoch: 1, attempts: 1, armed: false, stopped: false }, // prettier-ignore
+    queue: { status: 'retrying', destination: 'example.com', dueAt: new Date(next), expiresAt: at, attempts: 1, armed: false, stopped: false }, // prettier-ignore
     ...more,
   } as Timeline
 }

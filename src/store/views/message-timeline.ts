@@ -60,7 +60,7 @@ const attemptsOf = sql(
 )
 const queueOf = sql(
   'queue-of-message',
-  `select status, destination, due_at "dueAt", expires_at "expiresAt", epoch, attempts, lease_until "leaseUntil", armed_epoch is not null armed,
+  `select status, destination, due_at "dueAt", expires_at "expiresAt", attempts, lease_until "leaseUntil", armed_epoch is not null armed,
           exists (select from delivery_stops) stopped
      from outbound where message_id = $2 and workspace_id = $1`,
 )
@@ -86,7 +86,6 @@ interface QueueRow {
   readonly destination: string
   readonly dueAt: Date
   readonly expiresAt: Date
-  readonly epoch: number
   readonly attempts: number
   readonly leaseUntil: Date | null
   readonly armed: boolean
