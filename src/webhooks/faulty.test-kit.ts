@@ -11,6 +11,7 @@ import { eventId } from '../domain/event.ts'
 import type { MessageId } from '../domain/message.ts'
 import { openDatabase, type Db, type Statement } from '../store/database.ts'
 import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
+import { isHeldUp } from '../store/held-rows.ts'
 import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import type { Post } from './post.ts'
 import { anywhere, vault } from './sender.test-kit.ts'
@@ -23,6 +24,21 @@ const laddersMs = limits.webhookScheduleSeconds.map((seconds) => (seconds * 1_00
 const failingMs = limits.webhookFailingMs / timeScale
 /** So long, in real time, one waits for the lock of another. */
 const lockMs = 40
+
+/** In real time: no step of a run takes so long, whatever the machine does besides. */
+const stepMsMax = 60_000
+
+/** The real ones: a run's own stand still. */
+const { setTimeout: realTimeout, clearTimeout: clearReal } = globalThis
+
+interface RunOptions {
+  readonly steps: number
+  /** Somebody has whole tables now and then, too: whoever wants to write there meets the end of its patience. */
+  readonly wholeTables: boolean
+  /** Called before each step with how many transactions are open; what it throws ends the run. */
+  before(open: number): void
+}
+const usual: RunOptions = { steps: 220, wholeTables: false, before: () => undefined }
 
 interface Question {
   readonly node: Node
@@ -132,19 +148,22 @@ export async function faultyWorld() {
   await world.db.run(
     `create or replace function app_now() returns timestamptz language sql stable as 'select at from clock'`,
   )
-  const open = (connectionsMax: number) =>
-    openDatabase(world.connection, { name: 'faulty', connectionsMax, answerMs: 10_000, lockMs, mayForget: true })
+  const kind = { name: 'faulty', connectionsMax: 6, mayForget: true } as const
   return {
     close: () => world.close(),
-    run: async (seed: number, steps = 220): Promise<Told> => {
+    run: async (seed: number, options: Partial<RunOptions> = {}): Promise<Told> => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] })
-      const db = open(6)
+      const db = openDatabase(world.connection, { ...kind, answerMs: 10_000, lockMs })
+      const own = openDatabase(world.connection, { ...kind, answerMs: stepMsMax })
+      const run = new Run({ ...usual, ...options }, world, db, own, seed)
       try {
-        return await new Run(world, db, seed).run(steps)
+        return await run.whole()
       } finally {
         vi.useRealTimers()
         vi.restoreAllMocks()
-        await db.close()
+        // A pool closes when nobody has a line of it any more.
+        run.letGo()
+        await Promise.all([db.close(), own.close()])
         await world.db.run('delete from webhook_queue')
         await world.db.run(`update webhook_endpoints set state = 'disabled', reason = 'by_hand' where state = 'active'`)
       }
@@ -154,7 +173,11 @@ export async function faultyWorld() {
 
 class Run {
   readonly #world: Awaited<ReturnType<typeof storeWorld>>
+  readonly #options: RunOptions
+  /** Of the nodes, and of those who change something. */
   readonly #db: Db
+  /** For what the run itself writes and looks at: it waits for its locks. */
+  readonly #own: Db
   readonly #chance: ReturnType<typeof chance>
   readonly #story: string[] = []
   readonly #breaches: string[] = []
@@ -176,22 +199,30 @@ class Run {
   /** Ends the transaction of somebody who holds rows. */
   #free: (() => Promise<void>) | undefined
 
-  constructor(world: Awaited<ReturnType<typeof storeWorld>>, db: Db, seed: number) {
+  constructor(options: RunOptions, world: Awaited<ReturnType<typeof storeWorld>>, db: Db, own: Db, seed: number) {
+    this.#options = options
     this.#world = world
     this.#db = db
+    this.#own = own
     this.#chance = chance(seed)
     vi.spyOn(Math, 'random').mockImplementation(() => this.#chance.next())
   }
 
-  async run(steps: number): Promise<Told> {
+  async whole(): Promise<Told> {
     startedAt += 1_000
-    await this.#db.run('update clock set at = now()')
+    await this.#own.run('update clock set at = now()')
     for (let count = 0; count < 3; count++) await this.#newShop(count)
     for (let count = 0; count < 2; count++) await this.#newNode()
-    while (this.#step < steps) await this.#next()
+    while (this.#step < this.#options.steps) await this.#next()
     await this.#calm()
     await this.#lookAtTheEnd()
     return { breaches: this.#breaches, story: this.#story, counts: this.#counts }
+  }
+
+  /** Nothing of it is open any more, wherever it has ended. */
+  letGo(): void {
+    for (const one of this.#opens.splice(0)) void one.end('rollback')
+    void this.#free?.()
   }
 
   get #moment(): Moment {
@@ -213,7 +244,7 @@ class Run {
     const sender = await this.#world.sender()
     const name = `shop${count}`
     const shop: Shop = { ...sender, name, url: '', secrets: [], changedAt: 0, wasDisabled: false, removedAt: Infinity }
-    const made = await this.#desk.set(sender.workspaceId, { url: this.#urlOf(shop, 0) }, 'operator:test')
+    const made = await this.#deskOver(this.#own).set(sender.workspaceId, { url: this.#urlOf(shop, 0) }, 'operator:test')
     if (isRefusal(made)) throw new Error(made.words)
     shop.url = made.url
     shop.secrets.push(made.secret ?? '')
@@ -223,7 +254,10 @@ class Run {
     return `http://127.0.0.1:1/${shop.name}/${shop.workspaceId}/${turn}`
   }
   get #desk() {
-    return makeWebhookDesk({ db: this.#db, vault, targets: anywhere, timeScale: 1 })
+    return this.#deskOver(this.#db)
+  }
+  #deskOver(db: Db) {
+    return makeWebhookDesk({ db, vault, targets: anywhere, timeScale: 1 })
   }
 
   async #newNode(): Promise<void> {
@@ -237,7 +271,8 @@ class Run {
     const log: Log = {
       ...silentLog,
       fault: (what, error) => {
-        if (node.isDead || error instanceof Lost || /lock timeout|webhooks wait/.test(String(error))) return
+        if (node.isDead || error instanceof Lost || /lock timeout|statement timeout|webhooks wait/.test(String(error)))
+          return
         this.#breach(`${name} had a fault: ${what}: ${error instanceof Error ? error.stack : String(error)}`)
       },
     }
@@ -329,7 +364,7 @@ class Run {
       }
       if (claim.step > shop.changedAt && post.url.href !== shop.url)
         this.#breach(`${what} goes to an address of before`)
-      const rows = await this.#db.run<{ sequence: number; round: number; attempts: number; leased: boolean }>(
+      const rows = await this.#own.run<{ sequence: number; round: number; attempts: number; leased: boolean }>(
         `select sequence, round, attempts, lease_until is not null leased from webhook_queue
           where workspace_id = $1 and message_id = $2 and sequence <= $3 order by sequence`,
         [shop.workspaceId, message, sequence],
@@ -356,6 +391,16 @@ class Run {
   // --- one step
 
   async #next(): Promise<void> {
+    this.#options.before(this.#opens.length + (this.#free === undefined ? 0 : 1))
+    const late = Promise.withResolvers<never>()
+    const timer = realTimeout(
+      () => late.reject(new Error(`step ${this.#step} stands still:\n${this.#story.slice(-40).join('\n')}`)),
+      stepMsMax,
+    )
+    await Promise.race([this.#stepOn(), late.promise]).finally(() => clearReal(timer))
+  }
+
+  async #stepOn(): Promise<void> {
     this.#step++
     const choices = [
       ...this.#ofStatements(),
@@ -514,7 +559,7 @@ class Run {
   async #lookAtSchedule(event: EventOf, { round, attempts }: ClaimRow): Promise<void> {
     if (attempts > 8) this.#breach(`${nameOf(event)} has the try ${attempts}`)
     if (attempts < 2 || this.#clockSteps > 0 || event.shop.removedAt < Infinity) return
-    const [before] = await this.#db.run<{ since: number }>(
+    const [before] = await this.#own.run<{ since: number }>(
       `select (extract(epoch from app_now() - ended_at) * 1000)::float8 since from webhook_attempts
         where workspace_id = $1 and message_id = $2 and sequence = $3 and round = $4 and attempt = $5`,
       [event.shop.workspaceId, event.message, event.sequence, round, attempts - 1],
@@ -565,7 +610,7 @@ class Run {
   }
   async #pass(ms: number): Promise<void> {
     if (ms > leaseMs / 3) this.#leaps.push(performance.now())
-    await this.#db.run(`update clock set at = at + $1 * interval '1 millisecond'`, [ms])
+    await this.#own.run(`update clock set at = at + $1 * interval '1 millisecond'`, [ms])
     vi.advanceTimersByTime(ms)
   }
 
@@ -579,8 +624,7 @@ class Run {
       weight: here ? weight : 0,
       act: async () => {
         this.#say(`${what}: ${shop.name}`)
-        // Who meets a lock is told to come again.
-        await work().catch((error: unknown) => this.#say(`in vain: ${String(error)}`))
+        await this.#unlessHeld(work())
       },
     })
     return [
@@ -609,16 +653,19 @@ class Run {
       }),
       change('promoted', 0.15, () => this.#desk.promote(shop.workspaceId, 'operator:test')),
       change('removed', 0.02, async () => {
-        shop.removedAt = this.#step
         await beginRemoval(this.#db, shop.workspaceId, 'operator:test')
+        shop.removedAt = this.#step
         await carryOnRemoval(this.#db, shop.workspaceId, 'operator:test')
       }),
       change('all again', 0.1, async () => {
-        const [now] = await this.#db.run<{ at: Date }>('select at from clock')
+        const [now] = await this.#own.run<{ at: Date }>('select at from clock')
         const to = new Date((now?.at.getTime() ?? 0) + 1_000)
         const range = { from: new Date(to.getTime() - 86_400_000), to, undelivered: this.#chance.happens(0.5) }
-        await this.#desk.replayRange(shop.workspaceId, range, 'operator:test')
-        await this.#noteReplays(shop)
+        try {
+          await this.#desk.replayRange(shop.workspaceId, range, 'operator:test')
+        } finally {
+          await this.#noteReplays(shop)
+        }
       }),
       {
         weight: known.length > 0 ? 0.4 : 0,
@@ -626,9 +673,8 @@ class Run {
           const event = this.#chance.of(known)
           if (event.shop.removedAt < Infinity) return
           this.#say(`again: ${nameOf(event)}`)
-          await this.#desk
-            .replayEvent(event.shop.workspaceId, eventId(event.message as MessageId, event.sequence), 'operator:test')
-            .catch((error: unknown) => this.#say(`in vain: ${String(error)}`))
+          const id = eventId(event.message as MessageId, event.sequence)
+          await this.#unlessHeld(this.#desk.replayEvent(event.shop.workspaceId, id, 'operator:test'))
           await this.#noteReplays(event.shop)
           this.#wake()
         },
@@ -642,11 +688,21 @@ class Run {
           const ms = this.#chance.of([-60_000, -2_000, 2_000, 20_000])
           this.#say(`clock steps: ${ms}`)
           this.#clockSteps++
-          await this.#db.run(`update clock set at = at + $1 * interval '1 millisecond'`, [ms])
+          await this.#own.run(`update clock set at = at + $1 * interval '1 millisecond'`, [ms])
         },
       },
-      this.#free === undefined ? { weight: 0.1, act: () => this.#hold(shop) } : { weight: 1, act: this.#free },
+      ...(this.#free === undefined ? this.#ofHolders(shop) : [{ weight: 1, act: this.#free }]),
     ]
+  }
+
+  /** Who meets a lock is told to come again. */
+  #unlessHeld(work: Promise<unknown>): Promise<boolean> {
+    const inVain = (error: unknown): false => {
+      if (!isHeldUp(error)) throw error
+      this.#say(`in vain: ${error.message}`)
+      return false
+    }
+    return work.then(() => true, inVain)
   }
 
   #wake(): void {
@@ -659,11 +715,14 @@ class Run {
     const message = isNew ? this.#nextId() : this.#chance.of(mine).message
     const sequence = mine.filter((event) => event.message === message).length + 1
     const type = this.#chance.of(['message.sending', 'message.sent'])
-    await this.#db.run(
-      `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
-       values ($1, $2, $3, $4, 'sending', 0, app_now())`,
-      [shop.workspaceId, message, sequence, type],
+    const isWritten = await this.#unlessHeld(
+      this.#db.run(
+        `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+         values ($1, $2, $3, $4, 'sending', 0, app_now())`,
+        [shop.workspaceId, message, sequence, type],
+      ),
     )
+    if (!isWritten) return
     const event: EventOf = { shop, message, sequence, putAt: this.#step, replays: 0, claims: [], posts: 0, taken: 0 }
     this.#events.set(eventId(message as MessageId, sequence), event)
     this.#say(`event: ${nameOf(event)} ${type}`)
@@ -677,7 +736,7 @@ class Run {
   }
 
   async #noteReplays(shop: Shop): Promise<void> {
-    const rows = await this.#db.run<{ message_id: string; sequence: number; round: number }>(
+    const rows = await this.#own.run<{ message_id: string; sequence: number; round: number }>(
       'select message_id, sequence, round from webhook_queue where workspace_id = $1',
       [shop.workspaceId],
     )
@@ -717,14 +776,29 @@ class Run {
     return Promise.resolve()
   }
 
-  async #hold(shop: Shop): Promise<void> {
-    const table = this.#chance.of(['webhook_queue', 'webhook_endpoints'])
+  #ofHolders(shop: Shop): Choice[] {
+    const someRows = () => {
+      const table = this.#chance.of(['webhook_queue', 'webhook_endpoints'])
+      const text = `select from ${table} where workspace_id = $1 limit 2 for update skip locked`
+      return this.#hold(`${table} ${shop.name}`, text, [shop.workspaceId])
+    }
+    const wholeTable = () => {
+      const table = this.#chance.of(['events', 'webhook_queue', 'webhook_endpoints', 'webhook_attempts'])
+      return this.#hold(table, `lock table ${table} in exclusive mode`)
+    }
+    return [
+      { weight: 0.1, act: someRows },
+      // Not before who has something open writes no more: it would be waited for.
+      { weight: this.#options.wholeTables && this.#opens.length === 0 ? 0.5 : 0, act: wholeTable },
+    ]
+  }
+  async #hold(what: string, text: string, values: readonly unknown[] = []): Promise<void> {
     const held = Promise.withResolvers<undefined>()
     const ending = Promise.withResolvers<undefined>()
-    this.#say(`held: ${table} ${shop.name}`)
-    const over = this.#db
+    this.#say(`held: ${what}`)
+    const over = this.#own
       .transaction(async (tx) => {
-        await tx.run(`select from ${table} where workspace_id = $1 limit 2 for update skip locked`, [shop.workspaceId])
+        await tx.run(text, values)
         held.resolve(undefined)
         await ending.promise
       })
@@ -746,19 +820,20 @@ class Run {
     await this.#free?.()
     // Who waits for a lock of these waits by a timer, and time stands still until then.
     while (this.#opens.length > 0) await this.#next()
-    for (const shop of this.#shops)
-      if (shop.removedAt === Infinity) await this.#desk.enable(shop.workspaceId, 'operator:test')
+    for (const { workspaceId, removedAt } of this.#shops)
+      if (removedAt === Infinity) await this.#deskOver(this.#own).enable(workspaceId, 'operator:test')
+      else await carryOnRemoval(this.#own, workspaceId, 'operator:test')
     while (this.#living.filter(({ isStopping }) => !isStopping).length === 0) await this.#newNode()
     for (let more = 0; more < 1_500; more++) {
       await this.#next()
       const isQuiet = this.#questions.length + this.#requests.length + this.#opens.length === 0
       if (isQuiet && this.#living.every(({ sender }) => sender.inFlight === 0) && (await this.#waiting()) === 0) return
     }
-    const rows = await this.#db.run('select q.*, app_now() from webhook_queue q')
+    const rows = await this.#own.run('select q.*, app_now() from webhook_queue q')
     this.#breach(`no rest: ${JSON.stringify([rows, this.#living.map(({ name, sender }) => [name, sender.inFlight])])}`)
   }
   async #waiting(): Promise<number> {
-    return (await this.#db.run('select from webhook_queue')).length
+    return (await this.#own.run('select from webhook_queue')).length
   }
 
   async #lookAtTheEnd(): Promise<void> {
@@ -766,7 +841,7 @@ class Run {
     for (const event of this.#events.values()) {
       const { shop, message, sequence, claims } = event
       if (shop.removedAt < Infinity || claims.length === 0) continue
-      const log = await this.#db.run<Attempt>(
+      const log = await this.#own.run<Attempt>(
         `select round, attempt, delivered, trouble from webhook_attempts
           where workspace_id = $1 and message_id = $2 and sequence = $3 order by round, attempt`,
         [shop.workspaceId, message, sequence],
@@ -786,7 +861,7 @@ class Run {
           this.#breach(`${what} lost the try ${round}.${attempt}, which nobody made`)
       }
     }
-    const states = await this.#db.run<{ state: string; failing_since: Date | null }>(
+    const states = await this.#own.run<{ state: string; failing_since: Date | null }>(
       'select state, failing_since from webhook_endpoints where workspace_id = any ($1::uuid[])',
       [this.#shops.map(({ workspaceId }) => workspaceId)],
     )
