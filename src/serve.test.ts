@@ -16,6 +16,7 @@ import { ending, temporaryFolder } from '../test/world/ending.ts'
 import { freePorts } from './base/free-ports.ts'
 import { limits } from './config.ts'
 import { emptyDatabase, freshDatabase, urlOf } from '../test/world/postgres.ts'
+import { withUs } from '../test/world/with-us.ts'
 import { openDatabase } from './store/database.ts'
 import { poolerBetween } from './store/database-away.ts'
 
@@ -64,7 +65,7 @@ async function serve(changes: Record<string, string> = {}): Promise<Running> {
   }
   // As systemd and Docker start it: with leave to write core files.
   const start = ['-c', 'ulimit -S -c "$(ulimit -H -c)"; exec "$0" serve', binary]
-  const child = spawn('/bin/sh', start, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(...withUs('/bin/sh', start), { env, stdio: ['ignore', 'pipe', 'pipe'] })
   children.push(child)
   let stdout = ''
   let stderr = ''
@@ -501,7 +502,7 @@ describe('two processes', () => {
       const ports = { POSTHORN_HTTP_PORT: String(http), POSTHORN_METRICS_PORT: String(metrics) }
       const env = { ...environment, POSTHORN_ROLES: 'api', ...ports }
       const stdout = openSync(pipe, 'w')
-      const child = spawn(binary, ['serve'], { env, stdio: ['ignore', stdout, 'pipe'] })
+      const child = spawn(...withUs(binary, ['serve']), { env, stdio: ['ignore', stdout, 'pipe'] })
       closeSync(stdout)
       children.push(child)
       // The last line of a start; it is written by the loop that a write without an end would hold.
@@ -536,7 +537,7 @@ describe('two processes', () => {
 
   test('a signal during the start ends it, with nothing left behind', async () => {
     const [http = 0] = await freePorts(1)
-    const child = spawn(binary, ['serve'], {
+    const child = spawn(...withUs(binary, ['serve']), {
       env: {
         ...environment,
         POSTHORN_HTTP_PORT: String(http),
@@ -568,7 +569,7 @@ describe('two processes', () => {
     await once(silent, 'listening')
     const { port } = silent.address() as AddressInfo
     const env = { ...environment, DATABASE_URL: `postgres://me:secret@127.0.0.1:${port}/none` }
-    const child = spawn(binary, ['serve'], { env, stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(...withUs(binary, ['serve']), { env, stdio: ['ignore', 'ignore', 'pipe'] })
     children.push(child)
     let said = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text))

@@ -13,7 +13,7 @@ const { WEBHOOK_SEED: first, WEBHOOK_RUNS: many = '1' } = process.env
 const seeds =
   first === undefined ? [10, 12, 13, 130, 201] : Array.from({ length: Number(many) }, (_, at) => Number(first) + at)
 
-test.each(seeds)('seed %i', (seed) => holds(seed))
+test.each(seeds)('seed %i', async (seed) => void (await holds(seed)))
 
 // Who wants to write there fails by the time of its lock, as behind a slow disk anybody may: a session that notifies holds a lock of the whole server until its commit
 // is on disk.

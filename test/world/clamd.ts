@@ -8,6 +8,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { withUs } from './with-us.ts'
 
 export interface Clamd {
   readonly path: string
@@ -68,7 +69,7 @@ export async function startClamd(settings: Readonly<Record<string, string>> = {}
   let child: ChildProcess | undefined
 
   const start = async (): Promise<void> => {
-    const started = spawn(program, ['--config-file', at('clamd.conf')], { stdio: 'ignore' })
+    const started = spawn(...withUs(program, ['--config-file', at('clamd.conf')]), { stdio: 'ignore' })
     child = started
     let gone = false
     started.once('exit', () => (gone = true))

@@ -6,6 +6,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePorts } from '../../src/base/free-ports.ts'
+import { withUs } from './with-us.ts'
 
 const program = '/usr/sbin/haproxy'
 
@@ -32,7 +33,7 @@ listen submission
   server posthorn 127.0.0.1:${toPort} ${says}
 `,
   )
-  const child = spawn(program, ['-db', '-f', config], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(...withUs(program, ['-db', '-f', config]), { stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
   const stop = async (): Promise<void> => {

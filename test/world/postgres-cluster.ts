@@ -1,14 +1,17 @@
 // A PostgreSQL of Debian's, with a standby that can be promoted: for tests of failover, which the embedded package cannot do (it has no
 // pg_basebackup). Everything lies in one folder, listens on a unix socket there, and runs as `postgres` where the tests run as root.
-import { execFile } from 'node:child_process'
-import { appendFileSync, chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { execFile, spawn } from 'node:child_process'
+import { appendFileSync, chmodSync, closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
+import { withUs } from './with-us.ts'
 
 const programs = '/usr/lib/postgresql/15/bin'
 const asRoot = process.getuid?.() === 0
+const asPostgres = asRoot ? ['--reuid', 'postgres', '--regid', 'postgres', '--clear-groups'] : []
+const startMs = 90_000
 
 export interface ClusterServer {
   /** The folder of its socket, and the number in the socket's name. */
@@ -32,10 +35,30 @@ export interface Cluster {
 }
 
 async function run(program: string, ...args: readonly string[]): Promise<void> {
-  const [file, all] = asRoot
-    ? ['setpriv', ['--reuid', 'postgres', '--regid', 'postgres', '--clear-groups', join(programs, program), ...args]]
-    : [join(programs, program), [...args]]
-  await promisify(execFile)(file, all)
+  await promisify(execFile)(...withUs(join(programs, program), args, asPostgres))
+}
+
+/** Not by pg_ctl: what that starts is nobody's child, and stays when the tests are gone. */
+async function runServer(data: string, ask: () => Promise<unknown>): Promise<void> {
+  const log = openSync(`${data}.log`, 'a')
+  const child = spawn(...withUs(join(programs, 'postgres'), ['-D', data], asPostgres), {
+    detached: true,
+    stdio: ['ignore', log, log],
+  })
+  closeSync(log)
+  child.unref()
+  let ended = false
+  child.once('exit', () => (ended = true))
+  for (const deadline = Date.now() + startMs; ;) {
+    try {
+      await ask()
+      return
+    } catch (cause) {
+      if (ended || Date.now() > deadline)
+        throw new Error(`PostgreSQL does not start: ${readFileSync(`${data}.log`, 'utf8').slice(-2_000)}`, { cause })
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
 }
 
 export async function startCluster(): Promise<Cluster> {
@@ -57,7 +80,7 @@ export async function startCluster(): Promise<Cluster> {
           await client.end()
         }
       },
-      start: () => run('pg_ctl', '-D', data, '-l', `${data}.log`, '-w', 'start'),
+      start: () => runServer(data, () => server.query('select')),
       kill: async () => {
         const pid = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0])
         process.kill(pid, 'SIGKILL')

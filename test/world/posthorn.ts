@@ -17,6 +17,7 @@ import { freePorts } from '../../src/base/free-ports.ts'
 import { freshDatabase, urlOf, type FreshDatabase } from './postgres.ts'
 import { startPostgresProxy, type PostgresProxy } from './postgres-proxy.ts'
 import { commandDesk } from './command-desk.ts'
+import { withUs } from './with-us.ts'
 import { makeWorkspace, type JourneyWorkspace, type WorkspaceOptions } from './journey-workspace.ts'
 
 export interface PosthornOptions {
@@ -234,7 +235,7 @@ interface Running {
 
 /** Resolves at the line `posthorn ready`; throws with its words when it ends before. */
 async function run(binary: string, env: Settings): Promise<Running> {
-  const child = spawn(binary, ['serve'], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(...withUs(binary, ['serve']), { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
   const exited = once(child, 'exit').then(([status]) => status as number | null)
   const hear = (line: string) => {
