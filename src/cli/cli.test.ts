@@ -80,6 +80,14 @@ test('help is of the command that was asked for, however deep', async () => {
   expect([status, out.split('\n')[0]]).toEqual([0, 'Usage: posthorn message send-again [options] <id>'])
 })
 
+test.each([
+  [['help', 'worspace'], "error: unknown command 'worspace'\n(Did you mean workspace?)"],
+  [['help', 'send'], "error: unknown command 'send'\n(mail is sent over HTTP or SMTP"],
+])('help of what is no command says so, and what is: %s', async (args, said) => {
+  const { status, out, err } = await posthorn(args)
+  expect([status, out, err.slice(0, said.length)]).toEqual([2, '', said])
+})
+
 test('a command that is loaded alone is the one of that name in the help of all', async () => {
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
   const helpOf = async (...words: readonly string[]): Promise<string> => {
@@ -183,6 +191,26 @@ test('the lists tell when a key or a login was used last and when it ends, and t
   expect((await lines('smtp-credential', 'list', 'Listed'))[1]).toMatch(new RegExp(` ${used} +valid until ${end}$`))
   expect((await lines('webhook', 'log', 'Listed'))[1]).toMatch(new RegExp(` message\\.queued +${message} `))
 }, 180_000)
+
+test('who makes an SMTP login reads where it is for, as the dashboard says it', async () => {
+  await answer('workspace', 'create', '--name', 'Printers')
+  const create = ['smtp-credential', 'create', 'Printers', '--name', 'printer']
+  const settings = {
+    POSTHORN_PUBLIC_URL: 'https://post.example.org',
+    POSTHORN_HOSTNAME: 'mail.example.org',
+    POSTHORN_SMTP_PUBLIC_PORT: '587',
+    POSTHORN_SMTPS_PUBLIC_PORT: '465',
+  }
+  const { out } = await posthorn(create, settings)
+  expect(out).toMatch(
+    /^password: \S+\nhost: +mail\.example\.org\nports: +587 with STARTTLS, 465 with TLS from the first byte\n\n/m,
+  )
+  expect(JSON.parse((await posthorn([...create, '--json'], settings)).out)).toMatchObject({
+    server: { host: 'mail.example.org', port: 587, tlsPort: 465 },
+  })
+  // A port that the service finds for itself is none that could be told.
+  expect((await posthorn(create, { POSTHORN_SMTP_PORT: '0' })).out).not.toMatch(/^(?:host|ports):/m)
+})
 
 test('the password of the database may stand in a file of passwords, and nothing is said beside the answer', async () => {
   const url = new URL(urlOf(over.connection()))

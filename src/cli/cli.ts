@@ -90,8 +90,7 @@ export async function runCli(args: readonly string[], settings: () => Settings):
   }
   try {
     const given = args.filter((arg) => arg !== '--json')
-    // Commander's own `help` goes one word deep.
-    const asked = given[0] === 'help' && given.length > 2 ? [...given.slice(1), '--help'] : given
+    const asked = helpAsked(given)
     const program = await buildProgram(asked, cli)
     const [word = ''] = asked
     if (Object.hasOwn(elsewhere, word)) program.error(`error: unknown command '${word}'\n(${elsewhere[word]})`)
@@ -102,6 +101,14 @@ export async function runCli(args: readonly string[], settings: () => Settings):
     process.stderr.write(`posthorn: ${sentenceOf(error)}${lostOnTheWay(error)}\n`)
     return 1
   }
+}
+
+/** Commander's own `help` goes one word deep, and says nothing of a word that is no command. */
+function helpAsked(given: readonly string[]): readonly string[] {
+  const [word, of, ...deeper] = given
+  if (word !== 'help' || of === undefined) return given
+  if (deeper.length > 0) return [of, ...deeper, '--help']
+  return of === 'help' || Object.hasOwn(commands, of) ? given : [of]
 }
 
 /** Behind the words of a line that broke while the server was asked: nobody knows what it still did. Trouble is found before anything is done. */

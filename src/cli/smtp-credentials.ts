@@ -7,6 +7,7 @@ import {
   whoseCredential,
 } from '../workspace/workspace.ts'
 import type { SmtpCredential } from '../workspace/workspace.ts'
+import { submissionServer, type Settings } from '../config.ts'
 import { commandsOf } from './arguments.ts'
 import { endOf, facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
@@ -19,8 +20,14 @@ export function smtpCredentialCommands(program: Command, cli: Cli): void {
     .action((workspace: string, { name }: { name: string }) =>
       cli.inWorkspace(workspace, async (tools, by) => {
         const made = await createCredentialFor(tools, by, name)
+        const server = serverOf(tools.settings)
+        const { host, port, tlsPort } = server ?? {}
+        const ports = server && `${port} with STARTTLS, ${tlsPort} with TLS from the first byte`
         const once = 'The password is shown once and kept only as a hash: store it now.'
-        cli.show(made, () => `${describe(made)}\npassword: ${made.password}\n\n${once}`)
+        cli.show(
+          { ...made, server },
+          () => `${facts({ ...told(made), password: made.password, host, ports })}\n\n${once}`,
+        )
       }),
     )
   ofWorkspace('list', 'list the credentials of a workspace').action((workspace: string) =>
@@ -38,16 +45,20 @@ export function smtpCredentialCommands(program: Command, cli: Cli): void {
       cli.withExisting(async (tools) => {
         const by = tools.by(await whoseCredential(tools.db, id))
         const credential = await revokeCredentialFor(tools, by, id.toLowerCase())
-        cli.show(credential, () => describe(credential))
+        cli.show(credential, () => facts(told(credential)))
       }),
     )
 }
 
-function describe(credential: SmtpCredential): string {
-  return facts({
-    id: credential.id,
-    name: credential.name,
-    username: credential.username,
-    state: endOf(credential),
-  })
+/** Where it is for. At ports that the service finds for itself, nobody else knows which. */
+function serverOf(settings: Settings) {
+  const server = submissionServer(settings)
+  return server.port === 0 || server.tlsPort === 0 ? undefined : server
 }
+
+const told = (credential: SmtpCredential) => ({
+  id: credential.id,
+  name: credential.name,
+  username: credential.username,
+  state: endOf(credential),
+})
