@@ -31,6 +31,20 @@ test('a list that is as long as was asked for says that there may be more', () =
   expect(shown()).toBe('SAID\na\nb')
 })
 
+test('columns stand below each other in any script, as a terminal draws it', () => {
+  expect(
+    table(
+      ['SUBJECT', 'STATE'],
+      [
+        ['ご注文', 'sent'],
+        ['Gru\u0308ße 🎉', 'sent'],
+        ['abc', 'sent'],
+      ],
+      '',
+    ),
+  ).toBe(['SUBJECT   STATE', 'ご注文    sent', 'Gru\u0308ße 🎉  sent', 'abc       sent'].join('\n'))
+})
+
 describe('a list of any length', () => {
   const heads = ['SAID', 'AT']
   const rowOf = (said: string) => [said, 'now']

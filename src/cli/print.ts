@@ -77,13 +77,22 @@ export async function* longTable(
 
 const widthsOf = (lines: readonly (readonly string[])[], before: readonly number[] = []): readonly number[] =>
   (lines[0] ?? before).map((_, column) =>
-    Math.max(before[column] ?? 0, ...lines.map((line) => line[column]?.length ?? 0)),
+    Math.max(before[column] ?? 0, ...lines.map((line) => columnsOf(line[column] ?? ''))),
   )
+
+/** How many columns a terminal gives a text: two to Han, Kana, Hangul and pictures, none to what stands on another letter. */
+const columnsOf = (text: string): number =>
+  isPlainAscii.test(text) ? text.length : Array.from(text, columnsOfOne).reduce((all, of) => all + of, 0)
+const isPlainAscii = /^[ -~]*$/
+const columnsOfOne = (letter: string): number => (isOnAnother.test(letter) ? 0 : isWide.test(letter) ? 2 : 1)
+const isOnAnother = /[\p{M}\p{Cf}]/u
+const isWide =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\u3000-\u303e\uff01-\uff60]/u
 
 const inColumns = (lines: readonly (readonly string[])[], widths: readonly number[]): string[] =>
   lines.map((line) =>
     line
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .map((cell, column) => cell + ' '.repeat(Math.max(0, (widths[column] ?? 0) - columnsOf(cell))))
       .join('  ')
       .trimEnd(),
   )
