@@ -94,9 +94,8 @@ export const narrowed = <Filter extends object>(filter: Filter, changes: Filter)
     Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== undefined && value !== ''),
   ) as Filter
 
-/** The browser's own midnight: dates without a time are read so. */
+/** The beginning of a day at the browser, which is not midnight where summer time begins then: the next day is counted from the calendar, not from there. */
 export function midnight(day: string, daysLater: number): string {
-  const at = new Date(`${day}T00:00:00`)
-  at.setDate(at.getDate() + daysLater)
-  return at.toISOString()
+  const [year = 0, month = 1, date = 1] = day.split('-').map(Number)
+  return new Date(year, month - 1, date + daysLater).toISOString()
 }
