@@ -1,7 +1,7 @@
 // What is typed to find something: searches that look while one types, and those that look when they are asked to.
 import { useRouter } from '@tanstack/react-router'
-import { Search } from 'lucide-react'
-import { useEffect, useState, type RefObject } from 'react'
+import { ListFilter, Search } from 'lucide-react'
+import { useEffect, useId, useState, type ReactNode, type RefObject } from 'react'
 import { worded } from './filters.ts'
 import { Button } from './ui/button.tsx'
 import { TextField } from './ui/field.tsx'
@@ -64,3 +64,42 @@ export function SearchLine({
     </div>
   )
 }
+
+/**
+ * What a list is narrowed by, beside each other. On a phone it would fill the screen before the first row, so there a button opens it; where some of
+ * it is set it is open, because a list that is shorter than it should be says why.
+ */
+export function Filters({
+  set,
+  className,
+  children,
+}: {
+  /** How many of them narrow the list now. */
+  readonly set: number
+  readonly className: string
+  readonly children: ReactNode
+}) {
+  const [chosen, choose] = useState<boolean>()
+  const isOpen = chosen ?? set > 0
+  const id = useId()
+  return (
+    <>
+      <Button
+        className="justify-self-start sm:hidden"
+        icon={<ListFilter aria-hidden className="size-4" />}
+        aria-expanded={isOpen}
+        aria-controls={id}
+        onClick={() => choose(!isOpen)}
+      >
+        {set === 0 ? 'Filters' : `Filters (${set})`}
+      </Button>
+      <div id={id} className={`${isOpen ? 'grid' : 'hidden'} items-start gap-3 sm:grid ${className}`}>
+        {children}
+      </div>
+    </>
+  )
+}
+
+/** How many members of a filter are set, but for those that other fields say. */
+export const setIn = (filter: object, ...said: readonly string[]): number =>
+  Object.keys(filter).filter((name) => !said.includes(name)).length

@@ -39,6 +39,7 @@ test('who signs in with a browser that does not keep the session is told so', sl
 })
 
 test('a browser whose language is no language tag (LANG=C) shows the overview, too', slow, async () => {
+  await shop.accepted({ recipient: 'delivered@simulator.posthorn.test' })
   const other = await visit.browser.person()
   await other.addInitScript("Object.defineProperty(Navigator.prototype, 'language', { get: () => 'C' })")
   await signIn(other, visit.origin, login)
@@ -109,11 +110,61 @@ test('a page that is four times as large shows a day whole, where Firefox needs 
   for (const path of ['messages', 'refused']) {
     await page.goto(`${visit.origin}/${path}`)
     await loaded(page)
+    await press(page, 'Filters')
     for (const name of ['From', 'To'])
       expect((await page.getByLabel(name, { exact: true }).boundingBox())?.width, path).toBeGreaterThan(150)
   }
   await page.setViewportSize({ width: 1280, height: 900 })
 })
+
+test(
+  'on a phone a list begins on the first screen, its filters a press away, and says when one of them narrows it',
+  slow,
+  async () => {
+    await shop.settled(await shop.accepted({ recipient: 'somebody.with.a.long.name@simulator.posthorn.test' }))
+    await page.setViewportSize({ width: 390, height: 844 })
+    const filters = page.getByRole('button', { name: /^Filters/ })
+    const state = page.getByLabel('State')
+    await page.goto(`${visit.origin}/messages`)
+    await loaded(page)
+    const row = page.getByRole('row', { name: /somebody/ })
+    expect((await row.boundingBox())?.y).toBeLessThan(400)
+    expect([await filters.getAttribute('aria-expanded'), await state.isVisible()]).toEqual(['false', false])
+    await filters.press('Enter')
+    await state.selectOption('failed')
+    await page.getByRole('button', { name: 'Filters (1)' }).waitFor()
+    await filters.click()
+    expect(await state.isVisible()).toBe(false)
+    // Who comes by a link, as that of a number on the overview, did not choose it.
+    await page.reload()
+    await loaded(page)
+    await row.waitFor()
+    expect([await filters.getAttribute('aria-expanded'), await state.inputValue()]).toEqual(['true', 'failed'])
+    await page.setViewportSize({ width: 1280, height: 900 })
+    await filters.waitFor({ state: 'hidden' })
+  },
+)
+
+test(
+  'on a phone an address stands whole in the lists, where those of one company differ by their ends',
+  slow,
+  async () => {
+    const address = 'someone.of.the.accounting.department@delivered.simulator.posthorn.test'
+    await shop.accepted({ recipient: address })
+    await page.setViewportSize({ width: 320, height: 640 })
+    for (const path of ['', 'messages', 'webhook']) {
+      await page.goto(`${visit.origin}/${path}`)
+      await loaded(page)
+      const link = page.getByRole('link', { name: address }).first()
+      await link.waitFor()
+      expect(
+        await link.evaluate((box) => [box.scrollWidth - box.clientWidth, box.scrollHeight - box.clientHeight]),
+        path,
+      ).toEqual([0, 0])
+    }
+    await page.setViewportSize({ width: 1280, height: 900 })
+  },
+)
 
 test('letters are as large as somebody has set their browser', slow, async () => {
   const large = await startBrowser(visit.origin, ['--blink-settings=defaultFontSize=24'])

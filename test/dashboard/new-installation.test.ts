@@ -20,6 +20,19 @@ beforeAll(async () => {
   operator = await visit.signedIn(visit.owner)
 }, 360_000)
 
+test('where nothing has happened the overview says so, and draws no lines of zeros', async () => {
+  const chart = owner.getByRole('region', { name: 'Over time' })
+  for (const [path, span] of [
+    ['/', '24 hours'],
+    ['/?span=days', '30 days'],
+  ] as const) {
+    await go(path, owner)
+    await chart.getByText(`Nothing happened in the last ${span}.`).waitFor()
+    expect(await chart.getByRole('slider').count()).toBe(0)
+  }
+  expect(await look('nothing-yet', owner)).toEqual([])
+})
+
 test('an invitation whose mail goes to the sandbox says so to whoever invites, and whom to ask', async () => {
   await go('/members', owner)
   await press(owner, 'Invite')

@@ -4,7 +4,7 @@ import { Mail, Search } from 'lucide-react'
 import { useRead } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { isInstant, midnight, narrowed, readFilter, type MessageFilter } from '../filters.ts'
-import { SearchLine, useSought } from '../search.tsx'
+import { Filters, SearchLine, setIn, useSought } from '../search.tsx'
 import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { addressIn, metadataIn, wantedIn } from '../typed.ts'
@@ -137,7 +137,10 @@ export function Messages() {
         }}
       >
         <SearchLine field={searchField} text={text} type={setText} placeholder="Address, subject, any id" />
-        <div className="grid items-start gap-3 min-[22rem]:grid-cols-2 sm:grid-cols-3 xl:grid-cols-6">
+        <Filters
+          set={setIn(filter, 'text', 'recipient')}
+          className="min-[22rem]:grid-cols-2 sm:grid-cols-3 xl:grid-cols-6"
+        >
           <Choice
             label="State"
             options={statusChoices}
@@ -172,7 +175,7 @@ export function Messages() {
                 : 'It needs a value, of at most 500 characters; a name has at most 40.'
             }
           />
-        </div>
+        </Filters>
       </Form>
       <Range {...filter} />
       <Card flush>

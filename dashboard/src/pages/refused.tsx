@@ -3,6 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { CircleSlash, Search } from 'lucide-react'
 import { PagedTable } from '../list.tsx'
 import { midnight, narrowed, readRefusedFilter, type RefusedFilter } from '../filters.ts'
+import { Filters, setIn } from '../search.tsx'
 import type { RefusedSubmission } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
@@ -91,27 +92,29 @@ export function Refused() {
       title="Refused"
       about="What was handed in and refused, of the last 30 days. It never became a message, and the sender was told why."
     >
-      <form role="search" className="grid items-start gap-3 min-[22rem]:grid-cols-2 sm:grid-cols-4">
-        <Choice
-          label="Why"
-          options={codeChoices}
-          value={filter.code ?? ''}
-          onChange={({ target }) => look({ code: target.value })}
-        />
-        <Choice
-          label="Over"
-          options={sourceChoices}
-          value={filter.source ?? ''}
-          onChange={({ target }) => look({ source: target.value })}
-        />
-        <DayField label="From" max={to} day={from} choose={(day) => look({ from: day })} />
-        <DayField
-          label="To"
-          min={from}
-          mistake={isBackwards ? 'This is before “From”.' : undefined}
-          day={to}
-          choose={(day) => look({ to: day })}
-        />
+      <form role="search" className="grid gap-3">
+        <Filters set={setIn(filter)} className="min-[22rem]:grid-cols-2 sm:grid-cols-4">
+          <Choice
+            label="Why"
+            options={codeChoices}
+            value={filter.code ?? ''}
+            onChange={({ target }) => look({ code: target.value })}
+          />
+          <Choice
+            label="Over"
+            options={sourceChoices}
+            value={filter.source ?? ''}
+            onChange={({ target }) => look({ source: target.value })}
+          />
+          <DayField label="From" max={to} day={from} choose={(day) => look({ from: day })} />
+          <DayField
+            label="To"
+            min={from}
+            mistake={isBackwards ? 'This is before “From”.' : undefined}
+            day={to}
+            choose={(day) => look({ to: day })}
+          />
+        </Filters>
       </form>
       <Card flush>
         {isBackwards ? (

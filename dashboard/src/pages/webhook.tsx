@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { ask, useChange, useForgetting } from '../api.ts'
 import { serviceNow } from '../clock.ts'
 import { PagedTable } from '../list.tsx'
-import { useTyped } from '../search.tsx'
+import { Filters, setIn, useTyped } from '../search.tsx'
 import { narrowed, readWebhookFilter, type WebhookFilter } from '../filters.ts'
 import { useMay } from '../session.tsx'
 import type { WebhookEndpoint, WebhookLogEntry } from '../shapes.ts'
@@ -375,29 +375,31 @@ function LogSearch({ filter }: { readonly filter: WebhookFilter }) {
     if (isIdOrNothing(text.trim())) change({ messageId: text.trim() })
   })
   return (
-    <div role="search" className="grid gap-3 border-b border-line px-4 pb-4 sm:grid-cols-2 sm:px-5 lg:grid-cols-3">
-      <Choice
-        label="State"
-        options={[['', 'Any'], ...Object.entries(logStates).map(([name, { word }]) => [name, word] as const)]}
-        value={filter.state ?? ''}
-        onChange={(event) => change({ state: event.target.value })}
-      />
-      <Choice
-        label="Event"
-        options={[['', 'Any'], ...[...types, 'webhook.test'].map((type) => [type, type] as const)]}
-        value={filter.type ?? ''}
-        onChange={(event) => change({ type: event.target.value })}
-      />
-      <div className="sm:max-lg:col-span-2">
-        <TextField
-          label="Message"
-          type="search"
-          placeholder="Its id"
-          value={typed}
-          onChange={({ target }) => setTyped(target.value)}
-          mistake={isIdOrNothing(typed.trim()) ? undefined : 'This is no id of a message.'}
+    <div role="search" className="grid gap-3 border-b border-line px-4 pb-4 sm:px-5">
+      <Filters set={setIn(filter)} className="sm:grid-cols-2 lg:grid-cols-3">
+        <Choice
+          label="State"
+          options={[['', 'Any'], ...Object.entries(logStates).map(([name, { word }]) => [name, word] as const)]}
+          value={filter.state ?? ''}
+          onChange={(event) => change({ state: event.target.value })}
         />
-      </div>
+        <Choice
+          label="Event"
+          options={[['', 'Any'], ...[...types, 'webhook.test'].map((type) => [type, type] as const)]}
+          value={filter.type ?? ''}
+          onChange={(event) => change({ type: event.target.value })}
+        />
+        <div className="sm:max-lg:col-span-2">
+          <TextField
+            label="Message"
+            type="search"
+            placeholder="Its id"
+            value={typed}
+            onChange={({ target }) => setTyped(target.value)}
+            mistake={isIdOrNothing(typed.trim()) ? undefined : 'This is no id of a message.'}
+          />
+        </div>
+      </Filters>
     </div>
   )
 }

@@ -1,10 +1,12 @@
 // Counts over time. The picture is for the eye; each point of it says its exact numbers to the mouse, the finger and the arrow keys, and the table
 // behind it says them all to everybody.
+import { ChartNoAxesCombined } from 'lucide-react'
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import './language.ts'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import type { UsageSeries } from '../shapes.ts'
+import { Empty } from './states.tsx'
 import { exactly, utcDay } from './time.tsx'
 
 type Count = Exclude<keyof UsageSeries['points'][number], 'at' | 'latencyMs'>
@@ -25,7 +27,22 @@ const days = new Intl.DateTimeFormat(undefined, daysWords)
 const daysInUtc = new Intl.DateTimeFormat(undefined, { ...daysWords, timeZone: 'UTC' })
 const daySeconds = 86_400
 
-export function Chart({ series }: { readonly series: UsageSeries }) {
+interface Shown {
+  readonly series: UsageSeries
+}
+
+/** Lines that all lie on the axis say nothing. */
+export function Chart({ series }: Shown) {
+  if (lines.some(([name]) => series.totals[name] > 0)) return <Lines series={series} />
+  return (
+    <Empty
+      icon={ChartNoAxesCombined}
+      title={`Nothing happened in the last ${series.step === 'day' ? '30 days' : '24 hours'}.`}
+    />
+  )
+}
+
+function Lines({ series }: Shown) {
   const { step: pointStep } = series
   const place = useRef<HTMLDivElement>(null)
   const theme = useTheme()

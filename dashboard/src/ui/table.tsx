@@ -44,7 +44,14 @@ export function Table<Row>({
     `px-3 sm:first:pl-5 sm:last:pr-5 xl:px-5 ${align === 'right' ? 'text-right' : 'text-left'}`
   return (
     // What only screen readers see lies inside this box, too: without `relative` it would make the page itself wider.
-    <div ref={box} className="relative overflow-x-auto" tabIndex={0} role="group" aria-label={label}>
+    <div
+      ref={box}
+      data-narrow={below.length > 0 || undefined}
+      className="relative overflow-x-auto"
+      tabIndex={0}
+      role="group"
+      aria-label={label}
+    >
       <table className="w-full border-collapse text-sm">
         <thead>
           <tr className="border-b border-line">
