@@ -11,8 +11,8 @@ import {
 } from '@tanstack/react-router'
 import { Compass } from 'lucide-react'
 import type { ReactNode } from 'react'
-import { ApiError, UnreachableError } from './api.ts'
-import { client } from './client.ts'
+import { ApiError, get, isSilence, UnreachableError } from './api.ts'
+import { client, silence } from './client.ts'
 import {
   readFilter,
   readRefusedFilter,
@@ -57,6 +57,31 @@ const inside = createRoute({
   beforeLoad: async ({ location }) => followLink(await requireSession(client, location.href), location),
 })
 
+/**
+ * Code that did not come is asked for again by a reload, because a new release may have other files. While nobody answers, as in a restart, the reload
+ * would end at the browser's own page, from which nothing comes back by itself: it waits until somebody does.
+ */
+const whenAnswered =
+  <Code,>(load: () => Promise<Code>) =>
+  () =>
+    load().catch(async (cause: unknown) => {
+      while (await isSilent()) {
+        silence.set(true)
+        await new Promise((resolve) => setTimeout(resolve, againMs))
+      }
+      throw cause
+    })
+const againMs = 2_000
+const isSilent = (): Promise<boolean> =>
+  get('/api/v1/session').then(
+    () => false,
+    (error: unknown) => error instanceof Error && isSilence(error),
+  )
+
+type Load<Name extends string> = () => Promise<Readonly<Record<Name, () => ReactNode>>>
+const lazily = <Name extends string>(load: Load<Name>, name: Name) =>
+  lazyRouteComponent<Record<string, () => ReactNode>, string>(whenAnswered(load), name)
+
 interface To {
   /** Where to go after the sign-in. */
   readonly to?: string
@@ -71,12 +96,9 @@ const signIn = createRoute({
     ...(typeof to === 'string' && /^\/(?![/\\])/.test(to) && { to }),
     ...((why === 'ended' || why === 'reset') && { why }),
   }),
-  component: lazyRouteComponent(() => import('./pages/sign-in.tsx'), 'SignIn'),
+  component: lazily(() => import('./pages/sign-in.tsx'), 'SignIn'),
 })
 
-type Load<Name extends string> = () => Promise<Readonly<Record<Name, () => ReactNode>>>
-const lazily = <Name extends string>(load: Load<Name>, name: Name) =>
-  lazyRouteComponent<Record<string, () => ReactNode>, string>(load, name)
 /** Pages that have no more to say than their address. */
 const page = <const Path extends string, Name extends string>(path: Path, name: Name, load: Load<Name>) =>
   createRoute({ getParentRoute: () => inside, path, component: lazily(load, name) })
@@ -87,43 +109,43 @@ const overview = createRoute({
   getParentRoute: () => inside,
   path: '/',
   validateSearch: ({ span }: Record<string, unknown>): { readonly span?: 'days' } => (span === 'days' ? { span } : {}),
-  component: lazyRouteComponent(() => import('./pages/overview.tsx'), 'Overview'),
+  component: lazily(() => import('./pages/overview.tsx'), 'Overview'),
 })
 const messages = createRoute({
   getParentRoute: () => inside,
   path: '/messages',
   validateSearch: readFilter,
-  component: lazyRouteComponent(() => import('./pages/messages.tsx'), 'Messages'),
+  component: lazily(() => import('./pages/messages.tsx'), 'Messages'),
 })
 const refused = createRoute({
   getParentRoute: () => inside,
   path: '/refused',
   validateSearch: readRefusedFilter,
-  component: lazyRouteComponent(() => import('./pages/refused.tsx'), 'Refused'),
+  component: lazily(() => import('./pages/refused.tsx'), 'Refused'),
 })
 const suppressions = createRoute({
   getParentRoute: () => inside,
   path: '/suppressions',
   validateSearch: readSuppressionFilter,
-  component: lazyRouteComponent(() => import('./pages/suppressions.tsx'), 'Suppressions'),
+  component: lazily(() => import('./pages/suppressions.tsx'), 'Suppressions'),
 })
 const sandbox = createRoute({
   getParentRoute: () => inside,
   path: '/sandbox',
   validateSearch: readSandboxFilter,
-  component: lazyRouteComponent(() => import('./pages/sandbox.tsx'), 'Sandbox'),
+  component: lazily(() => import('./pages/sandbox.tsx'), 'Sandbox'),
 })
 const webhook = createRoute({
   getParentRoute: () => inside,
   path: '/webhook',
   validateSearch: readWebhookFilter,
-  component: lazyRouteComponent(() => import('./pages/webhook.tsx'), 'WebhookPage'),
+  component: lazily(() => import('./pages/webhook.tsx'), 'WebhookPage'),
 })
 const operatorWorkspaces = createRoute({
   getParentRoute: () => inside,
   path: '/operator/workspaces',
   validateSearch: readWorkspaceFilter,
-  component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorWorkspaces'),
+  component: lazily(() => import('./pages/operator.tsx'), 'OperatorWorkspaces'),
 })
 
 export const router = createRouter({

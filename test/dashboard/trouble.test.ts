@@ -123,6 +123,17 @@ describe('without a network', () => {
     await page.context().setOffline(false)
     await page.getByLabel('Name').waitFor()
   })
+
+  test('a page that was not near yet does not end at the one of the browser, and comes by itself, too', async () => {
+    await go('/upgrade')
+    await heading(page, 'Another plan')
+    await page.context().setOffline(true)
+    await page.getByRole('link', { name: 'Audit log' }).click()
+    await page.getByRole('status').getByText('may be old').waitFor()
+    await page.getByText('Loading…').waitFor({ state: 'attached' })
+    await page.context().setOffline(false)
+    await heading(page, 'Audit log')
+  })
 })
 
 test('a page that could not begin begins where somebody tries again', async () => {
