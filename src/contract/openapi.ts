@@ -226,7 +226,7 @@ const introduction = [
   '',
   '**Lists** come in pages: `limit`, and the `next` of one page as the `cursor` of the following one; events and the webhook log take it as `after`.',
   '',
-  '**Errors.** Every error body is `{ "error": "...", "code": "..." }`. Retry 409 `idempotency_in_progress`, 429, 500 and 503 after `Retry-After`, with the same `Idempotency-Key`; correct the others first.',
+  '**Errors.** Every error body is `{ "error": "...", "code": "..." }`. Retry 409 `idempotency_in_progress`, 429 and 503 after `Retry-After`, and 500, which has none, after a while, each with the same `Idempotency-Key`; correct the others first.',
   '',
   '**Values.** Members without a value are left out, never null. Times are RFC 3339 in UTC. Responses may gain members; ignore what you do not know.',
 ].join('\n')
