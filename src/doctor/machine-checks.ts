@@ -146,7 +146,9 @@ export async function checkKey(settings: Settings): Promise<Finding> {
     ? warn(
         'The installation key is being rotated, and the old one still opens: posthorn rotate-key, and then with --finish.',
       )
-    : ok('There is one. Keep a copy of it apart from the backups: without it nothing starts, and none of them can be used.')
+    : ok(
+        'There is one. Keep a copy of it apart from the backups: without it nothing starts, and none of them can be used.',
+      )
 }
 
 /** We make it for its owner alone; what is copied back from a backup is often for everybody, and as root the folder lets everybody pass. */
