@@ -1,7 +1,10 @@
 // Roles as they are started and stopped in one process: nothing that was opened outlives them, however the start ended.
 import { once } from 'node:events'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
+import { temporaryFolder } from '../test/world/ending.ts'
 import { freshDatabase } from '../test/world/postgres.ts'
 import { silentLog } from './base/log.ts'
 import { makeMetrics } from './base/metrics.ts'
@@ -18,8 +21,8 @@ afterAll(async () => {
   await database.drop()
 })
 
-const tools = (port: number): Omit<RoleTools, 'patience' | 'deliveryState'> => ({
-  settings: readSettings({ POSTHORN_HTTP_PORT: String(port), POSTHORN_HOSTNAME: 'node.test' }),
+const tools = (port: number, more: NodeJS.ProcessEnv = {}): Omit<RoleTools, 'patience' | 'deliveryState'> => ({
+  settings: readSettings({ POSTHORN_HTTP_PORT: String(port), POSTHORN_HOSTNAME: 'node.test', ...more }),
   connection: database.connection,
   vault: makeVault('a key for the tests of roles'),
   log: silentLog,
@@ -54,6 +57,18 @@ test('a start that fails at the last service closes what the ones before it had 
   })
   await sessionsBecome((names) => names.length === 0)
   busy.close()
+})
+
+test('where one role cannot be made, what was opened for it and for the others is closed', async () => {
+  const folder = temporaryFolder()
+  writeFileSync(join(folder, 'smtp-tls.pem'), 'half of a certificate')
+  const roles = startRoles(['api', 'deliver', 'smtp'], tools(0, { POSTHORN_DATA_DIR: folder }))
+  await expect(roles).rejects.toThrow('smtp-tls.pem is damaged')
+  // Whatever would have stayed has its connection by the time that another start has come and gone, which takes the same seat.
+  const running = await startRoles(['deliver'], tools(0, { POSTHORN_DATA_DIR: folder }))
+  await running.stop()
+  expect(readdirSync(join(folder, 'delivery'))).toEqual(['1', '1.lock'])
+  await sessionsBecome((names) => names.length === 0)
 })
 
 test('the roles that take mail run without the others, and a stop closes all that they opened', async () => {

@@ -12,7 +12,7 @@ export interface RunningRoles {
   readonly deliveryState: () => Promise<DeliveryState>
 }
 
-/** Starts the roles; when one fails, or `giveUp` fires meanwhile, everything that was opened is closed again, and its error thrown. */
+/** Makes and starts the roles; when one fails, or `giveUp` fires meanwhile, everything that was opened is closed again, and its error thrown. */
 export async function startRoles(
   names: readonly RoleName[],
   given: Omit<RoleTools, 'patience' | 'deliveryState'> & Partial<Pick<RoleTools, 'deliveryState'>>,
@@ -26,7 +26,8 @@ export async function startRoles(
   const { deliveryState = () => Promise.resolve({ answers: true, ownStop: ownStop() }) } = given
   const tools: RoleTools = { ...given, deliveryState, log: warningOfPolicy(given.log), patience, connection }
   const makers = await Promise.all(names.map((name) => roles[name]()))
-  made = await Promise.all(makers.map(async (make) => make(tools)))
+  const making = await Promise.allSettled(makers.map(async (make) => make(tools)))
+  made = making.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
   const services = made.flatMap((role) => role.services)
   /** Everything is closed, even if closing something else failed. The roles do not wait for each other. */
   const close = () =>
@@ -41,6 +42,7 @@ export async function startRoles(
       }),
     )
   try {
+    for (const each of making) if (each.status === 'rejected') throw each.reason
     await startAll(services, given.giveUp)
   } catch (error) {
     await close().catch(() => undefined) // the start's error is the one to tell

@@ -6,8 +6,8 @@ import { feedbackServer } from '../smtp/feedback.ts'
 
 export function feedback(tools: RoleTools): Role {
   const { settings, log } = tools
-  const opened = openFeedback(tools)
   const tls = givenCertificate(settings)
+  const opened = openFeedback(tools)
   const server = feedbackServer({
     host: settings.POSTHORN_FEEDBACK_HOST,
     port: settings.POSTHORN_FEEDBACK_PORT,

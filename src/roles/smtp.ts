@@ -16,6 +16,8 @@ import { makeRefusalBook } from '../store/refused-submissions.ts'
 import { makeSubmitters } from '../workspace/workspace.ts'
 
 export function smtp({ settings, connection, vault, log, metrics }: RoleTools): Role {
+  // What may fail comes before anything is opened.
+  const tls = tlsCertificate(settings)
   const open = (what: string, connectionsMax: number) =>
     openDatabase(connection, { name: `posthorn smtp ${what}`, connectionsMax, answerMs: limits.databaseAnswerMs })
   const readDb = open('read', 3)
@@ -42,7 +44,6 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
     log,
     now: () => acceptance.tools.ids.now(),
   })
-  const tls = tlsCertificate(settings)
   const certificate = renewals(settings, tls, log)
   metrics.watch(
     'posthorn_certificate_expires_timestamp_seconds',
