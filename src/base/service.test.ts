@@ -74,6 +74,27 @@ describe('lifecycle', () => {
     await stopping
     expect(ended).toBe(0)
   })
+
+  test('a start that fails says nothing of the one that was asked for behind it, which a stop ends', async () => {
+    const said: string[] = []
+    const service = lifecycle(
+      'second try',
+      async () => {
+        await turn()
+        said.push('begin')
+        if (said.length === 1) throw new Error('the port is taken')
+      },
+      async () => void said.push('end'),
+    )
+    const first = service.start()
+    const stopped = service.stop()
+    const second = service.start()
+    await expect(first).rejects.toThrow('the port is taken')
+    await stopped
+    await second
+    await service.stop()
+    expect(said).toEqual(['begin', 'begin', 'end'])
+  })
 })
 
 describe('many services', () => {

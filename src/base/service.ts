@@ -20,36 +20,39 @@ interface Life {
  */
 export function lifecycle(name: string, begin: () => Promise<void>, end: () => Promise<void>): Service {
   let life: Life = { state: 'stopped', done: Promise.resolve() }
+  /** How one ended says nothing of what was asked for behind it. */
+  const turn = (from: Life, state: Life['state']): void => {
+    if (life === from) life = { state, done: Promise.resolve() }
+  }
 
   const start = async (): Promise<void> => {
     if (life.state === 'starting' || life.state === 'running') return life.done
     const before = life.state === 'stopping' ? life.done : Promise.resolve()
-    const done = before.then(begin).then(
-      () => {
-        if (life.state === 'starting') life = { state: 'running', done: Promise.resolve() }
-      },
-      (error: unknown) => {
-        life = { state: 'stopped', done: Promise.resolve() }
-        throw error
-      },
-    )
-    life = { state: 'starting', done }
-    return done
+    const starting: Life = {
+      state: 'starting',
+      done: before.then(begin).then(
+        () => turn(starting, 'running'),
+        (error: unknown) => {
+          turn(starting, 'stopped')
+          throw error
+        },
+      ),
+    }
+    life = starting
+    return starting.done
   }
 
   const stop = async (): Promise<void> => {
     if (life.state === 'stopped') return
     if (life.state === 'stopping') return life.done
-    const started = life.done
-    const done = started.then(
-      async () => {
-        await end()
-        if (life.state === 'stopping') life = { state: 'stopped', done: Promise.resolve() }
-      },
-      () => undefined, // the start failed and has told its own caller: there is nothing to end
-    )
-    life = { state: 'stopping', done }
-    return done
+    const stopping: Life = {
+      state: 'stopping',
+      done: life.done
+        .then(end, () => undefined) // the start failed and has told its own caller: there is nothing to end
+        .then(() => turn(stopping, 'stopped')),
+    }
+    life = stopping
+    return stopping.done
   }
 
   return { name, start, stop }
