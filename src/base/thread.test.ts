@@ -60,6 +60,18 @@ test('where there is no memory for an order the order is not to blame, and the n
   expect(await behind).toBe('still here')
 })
 
+test('what was answered while this process stood still has come in time', async () => {
+  const ask = made()
+  await ask({ say: 'it has started' })
+  const tell = new Int32Array(new SharedArrayBuffer(4))
+  await new Promise(setImmediate) // behind which timers come first
+  const answer = ask({ tell }, 1)
+  for (let turns = 0; turns < 5; turns++) await undefined // it is handed over, and no timer has had its turn
+  Atomics.wait(tell, 0, 0)
+  Atomics.wait(tell, 0, 1, 5)
+  expect(await answer).toBe('told')
+})
+
 test('who waits too long, or comes to too long a queue, is told so at once', async () => {
   const ask = made(1)
   const busy = ask({ hang: true }, 200)

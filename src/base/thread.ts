@@ -4,6 +4,7 @@
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, Worker } from 'node:worker_threads'
 import type { Transferable } from 'node:worker_threads'
+import { afterPoll } from './after-poll.ts'
 import { isNothingLeft } from './nothing-left.ts'
 import { WaitingLine } from './waiting-line.ts'
 
@@ -60,7 +61,7 @@ export class Thread<Order, Answer> {
       return Promise.reject(new ThreadTrouble(`${name}: too many are waiting`))
     return new Promise((resolve, reject) => {
       const waiting: Waiting<Order, Answer> = { owner, make, resolve, reject }
-      waiting.timer = setTimeout(() => this.#late(waiting), deadlineMs)
+      waiting.timer = setTimeout(() => void afterPoll().then(() => this.#late(waiting)), deadlineMs)
       this.#waiting.add(owner, waiting)
       this.#next()
     })
@@ -122,6 +123,7 @@ export class Thread<Order, Answer> {
     if (worker === this.#worker) this.#fail(how, false)
   }
 
+  /** Unless its answer has come meanwhile. */
   #late(waiting: Waiting<Order, Answer>): void {
     const trouble = new ThreadTrouble(`${this.#options.name}: late`)
     if (waiting === this.#current) {

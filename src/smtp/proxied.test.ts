@@ -170,6 +170,20 @@ test('one that has said whose it is may last for longer than that takes', async 
   expect([failed.mock.calls, socket.destroyed]).toEqual([[], false])
 })
 
+test('what was said while this process stood still has come in time', async () => {
+  const server = createServer({ pauseOnConnect: true })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  cleanups.push(() => server.close())
+  const { socket: client } = dial((server.address() as AddressInfo).port)
+  const [socket] = (await once(server, 'connection')) as [Socket]
+  await new Promise((resolve) => client.write(lineOf('192.0.2.7'), resolve)) // it lies in the kernel
+  await setImmediate() // behind which timers come first
+  const known = new Promise((resolve) => introduce(socket, 1, { known: resolve, failed: resolve }))
+  socket.resume()
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)
+  expect(await known).toBe('192.0.2.7')
+})
+
 test('a stop does not wait for it', async () => {
   const { port, server } = await behindProxy()
   const line = dial(port)

@@ -1,5 +1,6 @@
 // A connection that came over a proxy: the proxy says first who the client is (proxy-header.ts). Nobody else may say so.
 import type { Socket } from 'node:net'
+import { afterPoll } from '../base/after-poll.ts'
 import { readProxyHeader } from './proxy-header.ts'
 
 export interface Introduction {
@@ -12,7 +13,9 @@ export interface Introduction {
 /** Ends with one of the two, within `ms`. */
 export function introduce(socket: Socket, ms: number, { known, failed }: Introduction): void {
   let said = Buffer.alloc(0)
+  let over = false
   const stop = (): void => {
+    over = true
     clearTimeout(timer)
     socket.off('data', hear).off('end', leave).off('close', leave)
   }
@@ -32,7 +35,10 @@ export function introduce(socket: Socket, ms: number, { known, failed }: Introdu
     if (said.length > header.length) socket.unshift(said.subarray(header.length))
     known(header.address)
   }
-  const timer = setTimeout(() => fail(`it said no PROXY header within ${ms / 1000} s`), ms)
+  const tooLate = (): void => {
+    if (!over) fail(`it said no PROXY header within ${ms / 1000} s`)
+  }
+  const timer = setTimeout(() => void afterPoll().then(tooLate), ms)
   socket.on('error', () => undefined)
   socket.on('data', hear).once('end', leave).once('close', leave)
 }
