@@ -1,7 +1,7 @@
 // The doctor on an installation that is well, and on one where everything is broken. The world outside is the tests' own.
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ import { insertCredential, revokeCredentialRow } from '../store/smtp-credentials
 import { storeWorld } from '../store/store.test-kit.ts'
 import { checkDatabase } from './database-checks.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
-import { judgeDisk } from './machine-checks.ts'
+import { checkDataFolder, judgeDisk } from './machine-checks.ts'
 import { reverseName, type SeenRelay } from './network-checks.ts'
 import type { SeenSender } from './system-mailbox-check.ts'
 
@@ -185,6 +185,14 @@ function openFolder(): string {
   writeFileSync(join(data, 'secret-key'), `${'k'.repeat(43)}\n`, { mode: 0o644 })
   return data
 }
+
+test('the look whether the data folder can be written writes into no file that there is', async () => {
+  const theirs = join(folder, 'theirs')
+  writeFileSync(theirs, 'theirs')
+  symlinkSync(theirs, join(folder, `.doctor-${process.pid}`))
+  expect(await checkDataFolder(settings())).toMatchObject({ status: 'ok' })
+  expect(readFileSync(theirs, 'utf8')).toBe('theirs')
+})
 
 test('the disk of a database that lies outside its data folder is looked at, too', async () => {
   const { disk } = await found({

@@ -1,5 +1,5 @@
 // What the doctor looks at on this machine: the certificate, the data folder, the disk, the installation key.
-import { X509Certificate } from 'node:crypto'
+import { randomBytes, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { open, readFile, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -54,9 +54,10 @@ const ramfs = 0x858458f6
 const overlay = 0x794c7630
 
 export async function checkDataFolder({ POSTHORN_DATA_DIR: folder, DATABASE_URL: url }: Settings): Promise<Finding> {
-  const probe = join(folder, `.doctor-${process.pid}`)
+  // A new one by all means: root looks into folders of others, where something of that name may lead elsewhere.
+  const probe = join(folder, `.doctor-${process.pid}-${randomBytes(4).toString('hex')}`)
   try {
-    const file = await open(probe, 'w', 0o600)
+    const file = await open(probe, 'wx', 0o600)
     try {
       await file.write('posthorn doctor')
       await file.sync()

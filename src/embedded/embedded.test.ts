@@ -237,6 +237,25 @@ describe('a life', () => {
     })
   })
 
+  test("PostgreSQL's log is written where it lies, whatever somebody puts in its place meanwhile", async () => {
+    const dataDir = installed()
+    const file = join(dataDir, 'postgresql.log')
+    const theirs = join(dataDir, 'theirs')
+    fs.writeFileSync(theirs, 'theirs')
+    await whileRunning(dataDir, async (connection) => {
+      fs.rmSync(file)
+      fs.symlinkSync(theirs, file)
+      await expect(query(connection, 'select * from astray')).rejects.toThrow('astray')
+      fs.rmSync(file)
+      await vi.waitFor(async () => {
+        await expect(query(connection, 'select * from found')).rejects.toThrow('found')
+        expect(fs.readFileSync(file, 'utf8')).toContain('"found"')
+      })
+      expect(fs.statSync(file).mode & 0o777).toBe(0o600)
+      expect(fs.readFileSync(theirs, 'utf8')).toBe('theirs')
+    })
+  })
+
   test('where PostgreSQL may not enter the data folder, the cluster stands elsewhere and is found again', async () => {
     const dataDir = join(fs.mkdtempSync(join(folder, 'closed-')), 'data') // mkdtemp makes 0700
     await whileRunning(dataDir, (connection) => query(connection, 'create table kept as select 42 as answer'))

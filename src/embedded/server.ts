@@ -236,24 +236,22 @@ interface Journal {
 function openJournal(place: Place): Journal {
   const file = join(place.folder.path, 'postgresql.log')
   let recent = ''
-  let bytes = 0
-  /** Makes the file where it is missing; returns its size. */
+  /** Made where it is missing, and never another one than it is called: as root we write into what is somebody else's folder. */
   const open = (): number => {
     const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = fs.constants
     const handle = fs.openSync(file, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
     if (place.folder.owner !== undefined) fs.fchownSync(handle, place.folder.owner.uid, place.folder.owner.gid)
-    const { size } = fs.fstatSync(handle)
-    fs.closeSync(handle)
-    return size
+    return handle
   }
   const keep = (chunk: Buffer): void => {
-    if (bytes === 0) bytes = open()
-    if (bytes + chunk.length > limits.postgresLogBytesMax) {
-      fs.renameSync(file, `${file}.1`)
-      bytes = open()
+    const bytes = fs.lstatSync(file, { throwIfNoEntry: false })?.size ?? 0
+    if (bytes + chunk.length > limits.postgresLogBytesMax) fs.renameSync(file, `${file}.1`)
+    const handle = open()
+    try {
+      fs.writeFileSync(handle, chunk)
+    } finally {
+      fs.closeSync(handle)
     }
-    fs.appendFileSync(file, chunk)
-    bytes += chunk.length
   }
   return {
     write: (chunk) => {
@@ -261,7 +259,7 @@ function openJournal(place: Place): Journal {
       try {
         keep(chunk)
       } catch {
-        bytes = 0 // a full disk must not take the service down for its log's sake; what is there is measured anew
+        // A full disk must not take the service down for its log's sake.
       }
     },
     has: (words) => recent.includes(words),
