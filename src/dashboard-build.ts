@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { dataFolderMode } from './base/data-folder.ts'
 import { makeFolders } from './base/folders.ts'
 import { limits } from './config.ts'
 
@@ -59,10 +60,10 @@ function sourceHash(): string {
   return hash.digest('hex').slice(0, 16)
 }
 
-/** The data folder may not be there yet: it is its owner's alone. As root, PostgreSQL's user passes through it. */
+/** The data folder may not be there yet. */
 function canHold(place: string, besides: string): boolean {
   try {
-    if (dirname(place) === besides) makeFolders(besides, process.getuid?.() === 0 ? 0o711 : 0o700)
+    if (dirname(place) === besides) makeFolders(besides, dataFolderMode())
     makeFolders(place, 0o777)
     const probe = join(place, `.probe.${process.pid}`)
     mkdirSync(probe)

@@ -24,7 +24,7 @@ export function heldAtOnce(memoryBytes: number = usableMemory()) {
     slowRequestsBytesMax: fitted(32, 16),
     /** Of answers that are made and not read yet. What is larger counts as the whole of it. */
     unreadAnswersBytesMax: fitted(64, 16),
-    /** What one SMTP server has for all its sessions; a message beyond it gets 452. */
+    /** What one SMTP server has for all its sessions; a message beyond it gets 451. */
     smtpContentInFlightBytesMax: fitted(192, 48),
     submissionContentOfWorkspaceBytesMax: fitted(128, 32),
     feedbackContentInFlightBytesMax: fitted(96, 40),

@@ -21,6 +21,8 @@ test('OpenSSL finds a version 3 server certificate that it can verify against it
   const text = execFileSync('openssl', ['x509', '-in', file, '-noout', '-text']).toString()
   expect(text).toMatch(/Version: 3 /)
   expect(text).toContain('DNS:mail.example.org, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1')
+  const ofThisMachine = new X509Certificate(selfSigned('localhost', new Date()).cert)
+  expect(ofThisMachine.subjectAltName).toBe('DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1')
   expect(text).toMatch(/CA:FALSE/)
   expect(Date.parse(new X509Certificate(cert).validTo) - Date.now()).toBeGreaterThan(3_600 * 86_400_000)
 })

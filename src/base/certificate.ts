@@ -1,12 +1,13 @@
 // The certificate of our SMTP servers: the files that are set, or a self-signed one that is made once for a name and kept in the data folder,
 // so that a client that trusts it goes on doing so. X.509 (RFC 5280) in the few bytes of DER (X.690) that such a certificate needs.
 import { createPrivateKey, generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto'
-import { readFileSync, renameSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import type { Settings } from '../config.ts'
-import { makeFolders, nameUnlessTaken, writeDurably } from './folders.ts'
+import { dataFolderMode } from './data-folder.ts'
+import { makeDurably, makeFolders, replaceDurably } from './folders.ts'
 import { isFullName } from './full-name.ts'
 import type { Log } from './log.ts'
 import { Trouble } from './trouble.ts'
@@ -148,15 +149,9 @@ function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostnam
     if (isGood && (!isFullName(hostname) || namesIn(both.cert).includes(hostname))) return both
   }
   const { key, cert } = selfSigned(hostname, now)
-  makeFolders(folder, 0o700)
-  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
-  try {
-    writeDurably(draft, key + cert)
-    if (kept === undefined) nameUnlessTaken(draft, path)
-    else renameSync(draft, path)
-  } finally {
-    rmSync(draft, { force: true })
-  }
+  makeFolders(folder, dataFolderMode())
+  if (kept === undefined) makeDurably(path, key + cert)
+  else replaceDurably(path, key + cert)
   return parted(readFileSync(path, 'utf8'), path)
 }
 
@@ -196,11 +191,11 @@ export function selfSigned(hostname: string, now: Date): TlsCertificate {
   const serial = randomBytes(16)
   serial[0] = ((serial[0] as number) & 0x7f) | 0x40 // positive, and no leading zero
   const validity = sequence(utcTime(now.getTime() - 86_400_000), utcTime(now.getTime() + days * 86_400_000))
-  const names = [hostname, 'localhost'].map((each) => tagged(0x82, Buffer.from(each)))
+  const names = [...new Set([hostname, 'localhost'])].map((each) => tagged(0x82, Buffer.from(each)))
   const addresses = ['127.0.0.1', '::1'].map((each) => tagged(0x87, octetsOf(each)))
   const extensions = sequence(
     sequence(oid('2.5.29.19'), tagged(0x01, Buffer.of(0xff)), tagged(0x04, sequence())), // no authority
-    sequence(oid('2.5.29.17'), tagged(0x04, sequence(...new Set(names), ...addresses))),
+    sequence(oid('2.5.29.17'), tagged(0x04, sequence(...names, ...addresses))),
     sequence(oid('2.5.29.37'), tagged(0x04, sequence(oid('1.3.6.1.5.5.7.3.1')))), // a server
   )
   const body = sequence(

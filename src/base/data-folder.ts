@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { join, resolve } from 'node:path'
-import { makeFolders, syncFolder, writeDurably } from './folders.ts'
+import { makeFolders, replaceDurably } from './folders.ts'
 import { Trouble } from './trouble.ts'
 
 export interface DataFolder {
@@ -14,11 +14,13 @@ export interface DataFolder {
 
 export const asRoot = (): boolean => process.getuid?.() === 0
 
+/** As root, PostgreSQL's user passes through it to its own folder, and sees no other name. */
+export const dataFolderMode = (): number => (asRoot() ? 0o711 : 0o700)
+
 export function openDataFolder(dataDir: string): DataFolder {
   const path = resolve(dataDir)
   try {
-    // 0711 as root: PostgreSQL's user passes through to its own folder, and sees no other name.
-    if (makeFolders(path, 0o711)) fs.chmodSync(path, asRoot() ? 0o711 : 0o700)
+    if (makeFolders(path, 0o711)) fs.chmodSync(path, dataFolderMode())
     const probe = join(path, `.probe-${process.pid}-${randomBytes(4).toString('hex')}`)
     fs.writeFileSync(probe, '', { flag: 'wx' })
     fs.unlinkSync(probe)
@@ -29,16 +31,11 @@ export function openDataFolder(dataDir: string): DataFolder {
   return { path, owner: asRoot() && uid !== 0 ? { uid, gid } : undefined }
 }
 
-/** Replaces a 0600 file as a whole: a reader, and a crash, see the old or the new one. */
+/** A 0600 file, new or in place of the one that is there. */
 export function writePrivately(folder: DataFolder, name: string, text: string): void {
-  const file = join(folder.path, name)
-  const fresh = `${file}.${randomBytes(6).toString('hex')}`
   try {
-    writeDurably(fresh, text)
-    fs.renameSync(fresh, file)
-    syncFolder(folder.path)
+    replaceDurably(join(folder.path, name), text)
   } catch (error) {
-    fs.rmSync(fresh, { force: true })
     throw unwritable(folder.path, error)
   }
 }

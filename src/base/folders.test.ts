@@ -1,8 +1,8 @@
-import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/world/ending.ts'
-import { makeFolders, nameUnlessTaken } from './folders.ts'
+import { makeDurably, makeFolders, nameUnlessTaken, replaceDurably } from './folders.ts'
 import { Trouble } from './trouble.ts'
 
 const folder = temporaryFolder()
@@ -23,12 +23,15 @@ test('what cannot be made is an error, and no loop without an end', () => {
   expect(() => makeFolders(join(folder, 'dangling'), 0o700)).toThrow(/EEXIST/)
 })
 
-test('of two that give a file its name the first one wins, and a filesystem that cannot do that is named as what it is', () => {
-  for (const draft of ['first', 'second']) {
-    writeFileSync(join(folder, draft), draft)
-    nameUnlessTaken(join(folder, draft), join(folder, 'named'))
-  }
-  expect(readFileSync(join(folder, 'named'), 'utf8')).toBe('first')
+test('of two that make a file the first one wins, one that replaces it does so as a whole, and a filesystem that cannot do that is named as what it is', () => {
+  const place = join(folder, 'place')
+  makeFolders(place, 0o700)
+  const named = join(place, 'named')
+  for (const words of ['first', 'second']) makeDurably(named, words)
+  expect(readFileSync(named, 'utf8')).toBe('first')
+  replaceDurably(named, 'third')
+  expect([readFileSync(named, 'utf8'), statSync(named).mode & 0o777]).toEqual(['third', 0o600])
+  expect(readdirSync(place)).toEqual(['named'])
   // Systems answer EPERM where there are no hard links: everywhere for folders.
   mkdirSync(join(folder, 'draft'))
   expect(() => nameUnlessTaken(join(folder, 'draft'), join(folder, 'other'))).toThrow(

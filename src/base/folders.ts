@@ -1,6 +1,18 @@
 // Folders, with those above them where they are missing, and the files in them that their owner must be able to use. Node's own `recursive` never returns
 // where the kernel answers ENOENT although the folder above is there, as it does below /proc; and a process that hangs so hears no signal either.
-import { closeSync, fchownSync, fsyncSync, linkSync, mkdirSync, openSync, statSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  fchownSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Trouble } from './trouble.ts'
@@ -63,10 +75,30 @@ export function writeDurably(path: string, text: string): void {
   }
 }
 
+/** The old file, or the new one, whole: nothing between is ever seen, whatever dies. */
+export const replaceDurably = (path: string, text: string): void =>
+  byDraft(path, text, (draft) => renameSync(draft, path))
+
+/** The same for one that is made once: of two that start together, the first wins and both read it. */
+export const makeDurably = (path: string, text: string): void =>
+  byDraft(path, text, (draft) => nameUnlessTaken(draft, path))
+
+function byDraft(path: string, text: string, name: (draft: string) => void): void {
+  const draft = `${path}.${randomBytes(6).toString('hex')}`
+  try {
+    writeDurably(draft, text)
+    name(draft)
+    // A key that seals rows must not be lost with a name that never reached the disk.
+    syncFolder(dirname(path))
+  } finally {
+    rmSync(draft, { force: true })
+  }
+}
+
 /** What systems say of a filesystem that has no hard links. */
 const noLinks: readonly unknown[] = ['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS']
 
-/** Gives a file that is whole its name, unless it is taken: of two that start together, the first wins and both read it. */
+/** Gives a file that is whole its name, unless it is taken. */
 export function nameUnlessTaken(draft: string, path: string): void {
   try {
     linkSync(draft, path)

@@ -1,10 +1,11 @@
 // Where the installation key comes from: the environment, or a file in the data folder that is made once and never replaced by itself. While
 // the key is being rotated there are two: the first seals, both open. The file then has a line for each, the new one first.
 import { randomBytes } from 'node:crypto'
-import { readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config.ts'
-import { makeFolders, nameUnlessTaken, syncFolder, writeDurably } from './folders.ts'
+import { dataFolderMode } from './data-folder.ts'
+import { makeDurably, makeFolders, replaceDurably } from './folders.ts'
 import type { KeyRing } from './secret.ts'
 import { Trouble } from './trouble.ts'
 
@@ -29,7 +30,10 @@ export function installationKeys(settings: KeySettings): KeyRing {
     isMissing,
     all: () => {
       // One that goes while we run is not replaced: what it sealed would stay shut.
-      if (known === undefined && isMissing()) makeKeyFile(settings.POSTHORN_DATA_DIR, path)
+      if (known === undefined && isMissing()) {
+        makeFolders(settings.POSTHORN_DATA_DIR, dataFolderMode())
+        makeDurably(path, linesOf([makeKey()]))
+      }
       const { mtimeMs, ino } = statSync(path)
       if (known?.mtimeMs !== mtimeMs || known.ino !== ino) known = { mtimeMs, ino, keys: readKeys(path) }
       return known.keys
@@ -39,6 +43,7 @@ export function installationKeys(settings: KeySettings): KeyRing {
 
 const keyFile = ({ POSTHORN_DATA_DIR: folder }: KeySettings): string => join(folder, 'secret-key')
 const makeKey = (): string => randomBytes(32).toString('base64url')
+const linesOf = (keys: readonly string[]): string => keys.map((key) => `${key}\n`).join('')
 
 function readKeys(path: string): readonly string[] {
   const keys = (readIfThere(path) ?? '').split('\n').map((line) => line.trim())
@@ -51,27 +56,14 @@ function readKeys(path: string): readonly string[] {
 export function addKeyToFile(settings: KeySettings): void {
   const path = keyFile(settings)
   const keys = readKeys(path)
-  if (keys.length === 1) replaceKeyFile(settings.POSTHORN_DATA_DIR, path, [makeKey(), ...keys])
+  if (keys.length === 1) replaceDurably(path, linesOf([makeKey(), ...keys]))
 }
 
 /** Leaves the newest key alone in the file. */
 export function dropOldKeysFromFile(settings: KeySettings): void {
   const path = keyFile(settings)
   const [newest, ...old] = readKeys(path)
-  if (newest !== undefined && old.length > 0) replaceKeyFile(settings.POSTHORN_DATA_DIR, path, [newest])
-}
-
-/** The old file, or the new one, whole: nothing between is ever seen, whatever dies. */
-function replaceKeyFile(folder: string, path: string, keys: readonly string[]): void {
-  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
-  try {
-    writeDurably(draft, keys.map((key) => `${key}\n`).join(''))
-    renameSync(draft, path)
-    // A key that seals rows must not be lost with a name that never reached the disk.
-    syncFolder(folder)
-  } finally {
-    rmSync(draft, { force: true })
-  }
+  if (newest !== undefined && old.length > 0) replaceDurably(path, linesOf([newest]))
 }
 
 function readIfThere(path: string): string | undefined {
@@ -85,19 +77,3 @@ function readIfThere(path: string): string | undefined {
     })
   }
 }
-
-/** Whole and on disk before it has its name. */
-function makeKeyFile(folder: string, path: string): void {
-  // The same rights as store/embedded-place.ts gives: as root, PostgreSQL's user passes through the folder.
-  makeFolders(folder, isRoot() ? 0o711 : 0o700)
-  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
-  try {
-    writeDurably(draft, `${makeKey()}\n`)
-    nameUnlessTaken(draft, path)
-    syncFolder(folder)
-  } finally {
-    rmSync(draft, { force: true })
-  }
-}
-
-const isRoot = (): boolean => process.getuid?.() === 0
