@@ -31,7 +31,7 @@ const invite = sql(
   'upsert-invitation',
   `insert into invitations as i (workspace_id, id, email, email_key, role, token_hash, invited_by, expires_at)
    select $1, $2, $3, $4, $5, $6, $7, app_now() + $8 * interval '1 millisecond'
-    where (select count(*) from invitations where workspace_id = $1) < $9
+    where (select count(*) from invitations x where x.workspace_id = $1 and x.email_key <> $4) < $9
    on conflict (workspace_id, email_key) do update
      set id = excluded.id, email = excluded.email, role = excluded.role, token_hash = excluded.token_hash, invited_by = excluded.invited_by,
          created_at = app_now(), expires_at = excluded.expires_at

@@ -239,6 +239,20 @@ describe('members', () => {
     expect(late.headers['retry-after']).toBe('3600')
   })
 
+  test('where no more invitations may be open, one that is open is sent again all the same', async () => {
+    const place = await office.sender()
+    const admin = await office.signedIn('admin', place.workspaceId)
+    await office.world.db.run(
+      `insert into invitations (workspace_id, id, email, email_key, role, token_hash, invited_by, expires_at)
+       select $1, gen_random_uuid(), n || '@full.example', n || '@full.example', 'viewer', sha256(concat($2::text, n)::bytea), $2, app_now() + interval '1 day'
+         from generate_series(1, $3::integer) n`,
+      [place.workspaceId, `user:${admin.login.id}`, limits.invitationsPerWorkspaceMax],
+    )
+    const ask = (email: string) => admin.ask('POST', '/invitations', { body: { email, role: 'viewer' } })
+    expect((await ask('one-more@full.example')).json()).toMatchObject({ code: 'conflict' })
+    expect((await ask('7@full.example')).statusCode).toBe(201)
+  })
+
   test('only owners make, change and remove owners, and one is always left', async () => {
     const place = await office.sender()
     const first = await office.signedIn('owner', place.workspaceId)
