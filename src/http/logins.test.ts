@@ -157,3 +157,13 @@ test('a login is removed with all that is theirs, but for the only owner of a wo
     { actor, action: 'user.removed', workspace_id: null },
   ])
 })
+
+test('nor is a login removed that becomes the only owner while its removal waits', async () => {
+  const { workspaceId } = await office.sender()
+  await office.login('owner', workspaceId)
+  const { id, email } = await office.login('admin', workspaceId)
+  const takesOver = `update members m set role = case m.user_id when own.user_id then 'owner' else 'viewer' end
+    from members own where own.user_id = $1 and m.workspace_id = own.workspace_id`
+  const refused = () => removeLogin(office.office.db, actor, email, true).catch((error: unknown) => String(error))
+  expect(await office.meanwhile(takesOver, id, refused, workspaceId)).toContain(`${email} is the only owner of`)
+})

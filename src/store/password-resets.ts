@@ -1,7 +1,7 @@
 // Tokens with which a person sets a new password without the old one.
 import { sql, type Db } from './database.ts'
+import { lockUser } from './people.ts'
 
-const lockUser = sql('lock-user', 'select id from users where id = $1 for update')
 const addReset = sql(
   'add-password-reset',
   `with old as (delete from password_resets where expires_at <= app_now()),
@@ -21,7 +21,7 @@ const dropResets = sql('drop-password-resets', 'delete from password_resets wher
 
 /** False where the person has enough open ones. Locks the person first: of those who ask at once each sees what the others were given. */
 export async function addPasswordReset(tx: Db, hash: Buffer, user: string, ms: number, most: number): Promise<boolean> {
-  await tx.rows(lockUser, [user])
+  await lockUser(tx, user)
   return (await tx.rows(addReset, [hash, user, ms, most])).length === 1
 }
 /** The person whose token it is; it stays good. */

@@ -34,6 +34,7 @@ const insert = sql(
 )
 const byEmail = sql('user-by-email', `select ${userColumns} from users where email_key = $1`)
 const byId = sql('user-by-id', `select ${userColumns} from users where id = $1`)
+const lock = sql('lock-user', 'select id from users where id = $1 for update')
 const anyone = sql('any-user', 'select id from users limit 1')
 const rename = sql('rename-user', `update users set name = $2 where id = $1 returning ${userColumns}`)
 const password = sql('set-password', 'update users set password_hash = $2 where id = $1')
@@ -76,6 +77,10 @@ export async function userByEmail(db: Db, emailKey: string): Promise<UserRow | u
 }
 export async function userById(db: Db, id: string): Promise<UserRow | undefined> {
   return (await db.rows<UserRow>(byId, [id]))[0]
+}
+/** Locks the person, also against whoever makes them a member of something. */
+export async function lockUser(tx: Db, id: string): Promise<void> {
+  await tx.rows(lock, [id])
 }
 export async function isAnyUser(db: Db): Promise<boolean> {
   return (await db.rows(anyone)).length > 0

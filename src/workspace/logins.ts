@@ -15,6 +15,7 @@ import {
   deleteUser,
   listUserRow,
   listUserRows,
+  lockUser,
   setOperator,
   setPasswordHash,
   userByEmail,
@@ -132,9 +133,11 @@ export async function beginLoginAnew(
 export async function removeLogin(db: Db, actor: string, email: string, isSure: boolean): Promise<Login> {
   return db.transaction(async (tx) => {
     const { id } = await requireUser(tx, email)
-    const login = presentLogin((await listUserRow(tx, id)) as ListedUserRow)
+    await lockUser(tx, id)
     // In the order of their ids, as every transaction that locks several.
-    for (const workspace of login.workspaces) await lockMembers(tx, workspace.id)
+    for (const workspace of (await requireListed(tx, email, id)).workspaces) await lockMembers(tx, workspace.id)
+    // Once more: until it was locked, each of them may have given them another role.
+    const login = presentLogin(await requireListed(tx, email, id))
     for (const { id: workspace, name, role } of login.workspaces)
       if (role === 'owner' && (await countOwners(tx, workspace)) === 1)
         throw new Mistake(
@@ -164,8 +167,18 @@ function whatWouldGo({ email, operator, workspaces }: Login): string {
 async function requireUser(db: Db, email: string): Promise<UserRow> {
   const key = parseAddress(email.trim())?.key
   const user = key === undefined ? undefined : await userByEmail(db, key)
-  if (user === undefined) throw new Mistake(`There is no user "${email}"; \`posthorn user list\` shows them all.`)
+  if (user === undefined) throw noUser(email)
   return user
 }
+
+/** May be gone since it was found, where somebody else has removed it. */
+async function requireListed(tx: Db, email: string, id: string): Promise<ListedUserRow> {
+  const row = await listUserRow(tx, id)
+  if (row === undefined) throw noUser(email)
+  return row
+}
+
+const noUser = (email: string): Mistake =>
+  new Mistake(`There is no user "${email}"; \`posthorn user list\` shows them all.`)
 
 const presentLogin = ({ emailKey: _key, ...row }: ListedUserRow): Login => shown(row)
