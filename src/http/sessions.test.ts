@@ -409,6 +409,16 @@ test('a code that put a second factor in force opens nothing more, and a recover
   expect(await other.enter(other.recoveryCode)).toBe(200)
 })
 
+test('a code puts in force the secret that it is of, and none that was begun while it was looked at', async () => {
+  const browser = await office.signedIn('owner', shop.workspaceId)
+  const begun = await browser.ask('POST', '/account/two-factor', { body: { password: browser.login.password } })
+  const code = new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) }).generate()
+  const another = `update users set totp_pending_sealed = 'another' where id = $1`
+  const confirm = () => browser.ask('POST', '/account/two-factor/confirm', { body: { code } })
+  expect((await office.meanwhile(another, browser.login.id, confirm)).json()).toMatchObject({ code: 'conflict' })
+  expect((await browser.ask('GET', '/session')).json()).toMatchObject({ twoFactor: false })
+})
+
 test('a code is right by the database’s clock, at every node, and a minute beside it wrong', async () => {
   const browser = await office.signedIn('owner', shop.workspaceId)
   const { email, password } = browser.login

@@ -5,7 +5,7 @@ const pendTotp = sql('pend-totp', 'update users set totp_pending_sealed = $2 whe
 const confirmTotp = sql(
   'confirm-totp',
   `update users set totp_sealed = totp_pending_sealed, totp_pending_sealed = null, totp_step = $2
-    where id = $1 and totp_pending_sealed is not null returning id`,
+    where id = $1 and totp_pending_sealed = $3 returning id`,
 )
 const dropTotp = sql('drop-totp', 'update users set totp_sealed = null, totp_pending_sealed = null where id = $1')
 const takeStep = sql('take-totp-step', 'update users set totp_step = $2 where id = $1 and totp_step < $2 returning id')
@@ -23,9 +23,9 @@ const countCodes = sql('count-recovery-codes', 'select count(*)::integer many fr
 export async function setPendingTotp(db: Db, user: string, sealed: Buffer): Promise<void> {
   await db.rows(pendTotp, [user, sealed])
 }
-/** The pending secret becomes the second factor. */
-export async function confirmPendingTotp(db: Db, user: string, step: number): Promise<boolean> {
-  return (await db.rows(confirmTotp, [user, step])).length === 1
+/** The pending secret becomes the second factor. False where it is not that one any more: a code has proved no other. */
+export async function confirmPendingTotp(db: Db, user: string, step: number, pending: Buffer): Promise<boolean> {
+  return (await db.rows(confirmTotp, [user, step, pending])).length === 1
 }
 export async function removeTotp(db: Db, user: string): Promise<void> {
   await db.rows(dropTotp, [user])

@@ -36,15 +36,15 @@ export async function beginTwoFactor({ db, vault }: Tools, user: UserRow): Promi
 
 /** The code of the app puts the pending secret in force. Returns the recovery codes, shown once. */
 export async function confirmTwoFactor({ db, vault }: Tools, userId: string, code: string): Promise<string[]> {
-  const user = await userById(db, userId)
-  if (user?.totpPendingSealed == null)
+  const pending = (await userById(db, userId))?.totpPendingSealed ?? null
+  if (pending === null)
     throw new Mistake('There is nothing to confirm; begin to set up the second factor first.', { code: 'conflict' })
-  const step = stepOf(vault.open(user.totpPendingSealed, sealedAs.totp(userId)), code, await databaseNow(db))
+  const step = stepOf(vault.open(pending, sealedAs.totp(userId)), code, await databaseNow(db))
   if (step === undefined)
     throw new Mistake('"code" does not fit; check the clock of the phone and take the newest code.', { field: 'code' })
   const codes = Array.from({ length: limits.recoveryCodes }, recoveryCode)
   return audited(db, { actor: `user:${userId}` }, 'two_factor.enabled', async (tx) => {
-    if (!(await confirmPendingTotp(tx, userId, step)))
+    if (!(await confirmPendingTotp(tx, userId, step, pending)))
       throw new Mistake('There is nothing to confirm any more.', { code: 'conflict' })
     await replaceRecoveryCodes(tx, userId, codes.map(hashOf))
     return codes
