@@ -2,6 +2,7 @@
 // by what others ask. In a real browser, whose authenticator chooses Ed25519: test/dashboard/passkeys.test.ts.
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { limits } from '../config.ts'
 import { officeWorld, type BrowserOf } from './office.test-kit.ts'
 
 const origin = 'http://localhost:3000'
@@ -69,6 +70,20 @@ const askAnyone = async (): Promise<Question> => (await office.browser().ask('PO
 const enter = async (question: Question, response = signed(question)): Promise<number> =>
   (await office.browser().ask('POST', '/session/passkey', { body: { id: question.id, response } })).statusCode
 const later = (ms: number) => office.world.setClock(new Date(Date.now() + ms).toISOString())
+
+test('who has as many passkeys as one may have hears so before a device makes another', async () => {
+  const full = await office.signedIn('viewer', (await office.sender()).workspaceId)
+  await office.world.db.run(
+    `insert into passkeys (id, user_id, name, public_key, counter, transports) select 'full_' || n, $1, 'key', '', 0, '{}' from generate_series(1, $2::integer) n`,
+    [full.login.id, limits.passkeysPerUserMax],
+  )
+  const body = { password: full.login.password }
+  const answer = await full.ask('POST', '/account/passkeys/options', { body })
+  expect([answer.statusCode, answer.json()]).toEqual([
+    409,
+    { code: 'conflict', error: `You have ${limits.passkeysPerUserMax} passkeys already; remove one first.` },
+  ])
+})
 
 test('a question to add a passkey is good for its person, once', async () => {
   const question = await begin()

@@ -65,6 +65,9 @@ export async function beginPasskey(
 ): Promise<PasskeyQuestion> {
   const user = await people.proved(holder, password)
   const known = await listPasskeyRows(db, user.id)
+  // Before a device makes one that would be of no use.
+  if (known.length >= limits.passkeysPerUserMax)
+    throw new Mistake(`You have ${known.length} passkeys already; remove one first.`, { code: 'conflict' })
   const id = await newQuestion(db)
   const options = await (
     await webAuthn()
@@ -106,7 +109,8 @@ export async function addPasskey(
     'passkey.added',
     async (tx) => {
       const made = await insertPasskey(tx, passkey, limits.passkeysPerUserMax)
-      if (made === undefined) throw new Mistake('This passkey is known already.', { code: 'conflict' })
+      if (made === undefined)
+        throw new Mistake('This passkey is known already, or you have too many.', { code: 'conflict' })
       return made
     },
     () => ({ target: name }),

@@ -168,7 +168,7 @@ export const people = {
     summary: 'Begin to add a passkey',
     body: closed({ password: password('The present one.') }),
     ok: [200, 'A question for the authenticator.', PasskeyQuestion],
-    may: passwordAsked,
+    may: { ...passwordAsked, 409: 'You have as many passkeys as one may have (`conflict`).' },
   }),
   addPasskey: mine({
     endpoint: 'POST /api/v1/account/passkeys',
