@@ -63,6 +63,8 @@ test('an Ed25519 key is asked for, ended, and only by whoever may change the dom
   })
   expect((await admin.ask('DELETE', end)).json()).toMatchObject({ code: 'not_found' })
   expect(keys((await admin.ask('POST', `${rotate}ed25519-sha256`)).json<Domain>())).toEqual(['dkim_ed25519 pending'])
+  // The one that waits stays, and the log tells of no other.
+  expect(keys((await admin.ask('POST', `${rotate}ed25519-sha256`)).json<Domain>())).toEqual(['dkim_ed25519 pending'])
   expect((await viewer.ask('DELETE', end)).statusCode).toBe(403)
   expect(keys((await admin.ask('DELETE', end)).json<Domain>())).toEqual([])
   const audit = (await admin.ask('GET', '/audit')).json<{ items: { action: string; facts?: object }[] }>()

@@ -160,12 +160,13 @@ export async function rotateDkimFor(
   algorithm: DkimAlgorithm = 'rsa-sha256',
 ): Promise<Domain> {
   const key = await newDomainKey({ db, vault }, by.workspaceId, id, algorithm)
+  if (key === undefined) return showDomain({ db, hostname }, by.workspaceId, id)
   return audited(
     db,
     by,
     'domain.dkim_prepared',
     async (tx) => {
-      if (key !== undefined) await prepareDkimKey(tx, by.workspaceId, id, { selector: newSelector(), ...key })
+      await prepareDkimKey(tx, by.workspaceId, id, { selector: newSelector(), ...key })
       return showDomain({ db: tx, hostname }, by.workspaceId, id)
     },
     (domain) => ({ target: domain.name, facts: { algorithm } }),
