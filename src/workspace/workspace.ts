@@ -190,8 +190,6 @@ export async function setWorkspace(
   const route = changes.route === undefined ? undefined : sealRoute(vault, id, changes.route)
   const name = changes.name === undefined ? undefined : parseWorkspaceName(changes.name)
   const { plan, status, keepsContent } = changes
-  // What has been dropped so far, perhaps only by name, does not come back with the switch.
-  if (keepsContent === true) await dropUnwantedContents(db)
   const wanted = { name, plan, status, keepsContent, ...(route !== undefined && { route }) }
   const row = await updateWorkspace(db, id, wanted).catch((error: unknown) => {
     throw name !== undefined && isNameTaken(error) ? nameTaken(name) : error
@@ -241,13 +239,14 @@ export function createWorkspaceAsOperator(
 }
 
 /** The row stands in the workspace's own log: its members see that they were blocked, and by whom. A route may hold a password: left out. */
-export function changeWorkspaceAsOperator(
+export async function changeWorkspaceAsOperator(
   { db, vault }: { readonly db: Db; readonly vault: Vault },
   actor: string,
   id: WorkspaceId,
   changes: WorkspaceChanges,
 ): Promise<Workspace> {
   const { route, ...open } = changes
+  if (changes.keepsContent === true) await dropUnwantedContents(db) // as its members do (own-workspace.ts)
   return audited(
     db,
     { actor, workspaceId: id },
