@@ -44,9 +44,13 @@ export async function answerAsset(request: FastifyRequest, reply: FastifyReply, 
   return reply.header('content-encoding', 'gzip').send(asset.gzipped)
 }
 
+/** RFC 9110 12.5.3: `*` stands for what is not named. */
 function acceptsGzip(header: string | string[] | undefined): boolean {
   if (typeof header !== 'string') return false
-  return header.split(',').some((entry) => /^\s*(gzip|\*)\s*(;\s*q=(0\.0*[1-9]\d*|1(\.0*)?)\s*)?$/i.test(entry))
+  const entries = header.split(',').map((entry) => /^\s*(gzip|\*)\s*(?:;\s*q=([01](?:\.\d*)?)\s*)?$/i.exec(entry))
+  const said =
+    entries.find((entry) => entry?.[1]?.toLowerCase() === 'gzip') ?? entries.find((entry) => entry?.[1] === '*')
+  return said != null && Number(said[2] ?? 1) > 0
 }
 
 /** RFC 9110 13.1.2: weak comparison. */

@@ -44,6 +44,21 @@ test('its scripts are there, whole, compressed, and may be kept for ever', async
   }
 })
 
+test.each([
+  ['gzip', 'gzip'],
+  ['br;q=1.0, *;q=0.1', 'gzip'],
+  ['GZIP ; Q=0.5', 'gzip'],
+  ['gzip;q=0, *', undefined],
+  ['*, gzip;q=0.000', undefined],
+  ['gzip, *;q=0', 'gzip'],
+  ['*;q=0', undefined],
+  ['identity', undefined],
+  ['', undefined],
+])('who says that %j is taken gets the coding %j (RFC 9110 12.5.3)', async (said, coding) => {
+  const { headers } = await app.inject({ url: '/docs', headers: { 'accept-encoding': said } })
+  expect(headers['content-encoding']).toBe(coding)
+})
+
 test('what the caller knows already is not sent again', async () => {
   for (const url of ['/docs', '/api/v1/openapi.json']) {
     const first = await app.inject({ url, headers: { 'accept-encoding': 'gzip' } })
