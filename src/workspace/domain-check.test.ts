@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Name } from '../../test/world/dns-server.ts'
 import { makeZones } from '../base/zones.ts'
+import { limits } from '../config.ts'
 import { takeDueDomains } from '../store/domain-checks.ts'
 import { makeDomainChecker } from './domain-check.ts'
 import {
@@ -191,6 +192,29 @@ describe('the schedule', () => {
       waits.push(nextCheckAt && (nextCheckAt.getTime() - domain.createdAt.getTime()) / 60_000 - hours * 60)
     }
     expect(waits.map((each) => each && Math.round(each))).toEqual([1, 10, 60, 360, undefined])
+  })
+
+  test('those that cannot be checked keep no other from it, and are told when all are done', async () => {
+    const broken: string[] = []
+    for (let n = 0; n < limits.domainChecksAtOnce; n++) broken.push((await add()).id)
+    const last = await add()
+    publish(last)
+    await world.db.run(
+      `update domains set check_due_at = app_now() - case when id = any ($1) then interval '1 hour' else '1 second' end where id = any ($1) or id = $2`,
+      [broken, last.id],
+    )
+    await world.db.run(
+      `create function refuse_check() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$`,
+    )
+    await world.db.run(
+      `create trigger refuse_check before update of checked_at on domains for each row when (new.id <> '${last.id}') execute function refuse_check()`,
+    )
+    try {
+      await expect(checker.checkDue()).rejects.toThrow(/^not this one$/)
+    } finally {
+      await world.db.run('drop function refuse_check cascade')
+    }
+    expect(await world.value('select status from domains where id = $1', [last.id])).toBe('verified')
   })
 
   test('a node that dies in the middle leaves the domain to the next one', async () => {

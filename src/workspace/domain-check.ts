@@ -1,5 +1,6 @@
 // Checks domains against the DNS: on demand, and those that are due. What was seen moves the domain's state, takes a waiting DKIM key into
 // use, and sets or clears its return path, in one transaction with its audit row; then the owners are told what concerns them.
+import { together } from '../base/trouble.ts'
 import { doneFor } from '../base/turns.ts'
 import type { Zones } from '../base/zones.ts'
 import { limits } from '../config.ts'
@@ -32,7 +33,7 @@ export interface DomainChange {
 export interface DomainChecker {
   /** Undefined where the workspace has no such domain. */
   check(workspace: WorkspaceId, id: string): Promise<Domain | undefined>
-  /** Checks what is due, a bounded number; answers how many. */
+  /** Checks what is due, a bounded number; answers how many. Throws when all are done, where some could not be checked. */
   checkDue(): Promise<number>
 }
 
@@ -91,10 +92,13 @@ export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTool
       mostOfOne: limits.domainChecksOfWorkspacePerRound,
     })
     const line = due.values()
+    const failures: unknown[] = []
     const work = async () => {
-      for (const { workspace_id: workspace, id } of line) await check(workspace, id)
+      for (const { workspace_id: workspace, id } of line)
+        await check(workspace, id).catch((error: unknown) => failures.push(error))
     }
     await Promise.all(Array.from({ length: limits.domainChecksAtOnce }, work))
+    if (failures.length > 0) throw together(failures)
     return due.length
   }
   return { check, checkDue }
