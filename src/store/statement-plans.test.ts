@@ -13,6 +13,7 @@ import { makeRecorder, reap, type Armable } from './outbound.ts'
 import { listMailboxRows, mailboxNamed } from './mailboxes.ts'
 import { storeWorld } from './store.test-kit.ts'
 import { readWebhookQueueFacts } from './queue-facts.ts'
+import { removedFrom } from './removal.ts'
 import { pageSandbox } from './sandbox.ts'
 import { readRefusalFacts } from './refusal-facts.ts'
 import { searchSuppressions, undoSuppressions } from './suppressions.ts'
@@ -465,6 +466,31 @@ test('why mail waits, of lanes with very many messages that were tried many time
   }))
   expect(await pagesOf((db) => readLaneReasons(db, lanes))).toBeLessThan(10 * 150)
   expect((await readLaneReasons(world.db, lanes)).map(({ reason }) => reason)).toEqual(lanes.map(() => 'rcpt_4xx'))
+})
+
+test('a bite of a removal, where statistics know the mail of another workspace alone', async () => {
+  const gone = await world.sender()
+  for (const { child } of await world.db.run<{ child: string }>(
+    `select child from dated_partitions() where parent = 'events'`,
+  ))
+    await world.db.run(`alter table ${child} set (autovacuum_enabled = off)`)
+  const fill = async (workspaceId: string, many: number) => {
+    await world.db.run(
+      `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, tx)
+       select $1, (left(uuid_floor(app_now() - n * interval '1 millisecond')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid, 1,
+              'message.queued', 'queued', 0, app_now(), (3 + n % 500)::text::xid8 from generate_series(1, $2::integer) n`,
+      [workspaceId, many],
+    )
+  }
+  await world.db.run('alter table events disable trigger user')
+  await fill(sender.workspaceId, 40_000)
+  await world.db.run('analyze events')
+  await fill(gone.workspaceId, 20_000)
+  await world.db.run('alter table events enable trigger user')
+  const bite = async (db: Db) => {
+    for await (const many of removedFrom['events']?.(db, gone.workspaceId) ?? []) expect(many).toBe(1_000)
+  }
+  expect(await pagesOf(bite)).toBeLessThan(10 * limits.removalRows)
 })
 
 test('a page of events that were written elsewhere, behind a restore of very many', async () => {
