@@ -3,7 +3,7 @@
 // the database, the receiver's, and what the webhook's owner got. docs/faults.md says how to read what it prints.
 import { chance } from '../world/random.ts'
 import { accessRevoked } from './beside/access.ts'
-import { dkimKeyReplaced } from './beside/dkim-key.ts'
+import { dkimKeyReplaced, secondDkimKeySigns } from './beside/dkim-key.ts'
 import { installationKeyRotated } from './beside/installation-key.ts'
 import { plansAtTheirLimit } from './beside/quota.ts'
 import { workspaceRemoved } from './beside/removal.ts'
@@ -41,6 +41,7 @@ const stories: readonly ((scene: Scene) => Promise<Beside>)[] = [
   accessRevoked,
   webhookSecretRotated,
   dkimKeyReplaced,
+  secondDkimKeySigns,
 ]
 /** They restart nodes and make tables, which takes its time. */
 const longStories = [installationKeyRotated, oldMailForgotten]

@@ -233,7 +233,7 @@ async function checkContent(
   breach: Breach,
 ): Promise<void> {
   const every = Math.max(1, Math.floor(told.length / dkimSample))
-  const bySelector = new Map<string, number>()
+  const byKey = new Map<string, number>()
   for (const [n, { shop, recipient, text, subject, way }] of told.entries()) {
     const content = lines.get(recipient)?.at(-1)?.content
     if (content === undefined) continue
@@ -245,10 +245,10 @@ async function checkContent(
       if (mail.subject !== subject || mail.text?.trimEnd() !== text.trimEnd())
         breach('content', `${recipient} has another text`)
     }
-    const selectors = [...content.matchAll(/^DKIM-Signature:(?:.|\r\n[ \t])*?\bs=([^;\s]+)/gim)].map(([, name]) => name)
-    const name = selectors.join()
-    const before = bySelector.get(name) ?? 0
-    bySelector.set(name, before + 1)
+    const signatures = [...content.matchAll(/^DKIM-Signature:((?:.|\r\n[ \t])*)/gim)].map(([, tags = '']) => tags)
+    const name = signatures.flatMap((tags) => tags.match(/\b[ds]=[^;\s]+/g) ?? []).join()
+    const before = byKey.get(name) ?? 0
+    byKey.set(name, before + 1)
     // And the first ones of each key, which may have been there for a moment.
     if (n % every !== 0 && before >= dkimSampleOfKey) continue
     const verdicts = await dkimVerdicts(content, [...shop.records, ...more])

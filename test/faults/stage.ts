@@ -13,12 +13,12 @@ import { allKinds, startRoughWire, type RoughWire, type RoughWireOptions } from 
 import { startWebhookReceiver, type WebhookReceiver } from '../world/webhook-receiver.ts'
 import { checkLedgers, type Findings, type Ledgers } from './check.ts'
 import { destinations, type Login } from './load.ts'
+import { unrestBehind } from './unrest.ts'
 
 const binary = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 const nobody: ReadonlySet<string> = new Set()
 const noLimit = 10_000_000
 const quietMs = 180_000
-const stillOpen = `select (select count(*)::integer from outbound) + (select count(*)::integer from webhook_queue) "left"`
 
 export interface Stage {
   readonly primary: ClusterServer
@@ -42,7 +42,7 @@ export interface Stage {
   readonly smooth: () => void
   /** What befell connections to the receiver, to the webhook's owner, and of the callers. */
   readonly befell: () => ReadonlyMap<string, number>
-  /** Nothing is left to send or to post, or three minutes are over: what is still open then is found by the checker. */
+  /** Nothing is left to send or to post, or three minutes are over: `check` tells what should not be open then (unrest.ts). */
   readonly untilQuiet: () => Promise<void>
   readonly check: (told: Pick<Ledgers, 'told' | 'beside' | 'faults' | 'shop'>) => Promise<Findings>
 }
@@ -120,6 +120,7 @@ export async function onStage<T>(
     const databaseBehind = ({ port }: PostgresProxy) => `postgres://postgres@127.0.0.1:${port}/postgres`
     const nodes: Posthorn[] = []
     const wires: RoughWire[] = []
+    let unrest: readonly string[] = []
     /** The port of a rough wire to this one. */
     const behindWire = async (port: number, options: Omit<RoughWireOptions, 'seed'>): Promise<number> => {
       if (rough === undefined) return port
@@ -186,12 +187,8 @@ export async function onStage<T>(
         })
       },
       untilQuiet: async () => {
-        const deadline = Date.now() + quietMs
-        for (;;) {
-          const [row] = await primary.query<{ left: number }>(stillOpen)
-          if (row?.left === 0 || Date.now() > deadline) return
-          await new Promise((resolve) => setTimeout(resolve, 200))
-        }
+        unrest = await unrestBehind(quietMs, (text) => primary.query(text))
+        for (const words of unrest) say(words)
       },
       smooth: () => wires.forEach((wire) => wire.smooth()),
       befell: () => {
@@ -200,9 +197,17 @@ export async function onStage<T>(
           all.set(what, (all.get(what) ?? 0) + times)
         return all
       },
-      check: (told) => {
+      check: async (told) => {
         const { unanswered: torn = nobody, everTorn = nobody } = wires[0] ?? {}
-        return checkLedgers({ ...told, torn, everTorn, receiver, hook, query: (text) => primary.query(text) })
+        const found = await checkLedgers({
+          ...told,
+          torn,
+          everTorn,
+          receiver,
+          hook,
+          query: (text) => primary.query(text),
+        })
+        return { ...found, breaches: [...unrest, ...found.breaches] }
       },
     })
   } finally {
