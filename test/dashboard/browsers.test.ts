@@ -194,6 +194,16 @@ test('with forced colours what is chosen can still be seen, and the lines of the
     "[...document.querySelectorAll('figcaption line')].map((line) => getComputedStyle(line).stroke)",
   )
   expect(new Set(colours).size).toBe(6)
+  // A button has only its border to be told from words by.
+  await page.goto(`${visit.origin}/settings`)
+  await loaded(page)
+  for (const name of ['Create a key', 'Create a credential'])
+    expect(
+      await page
+        .getByRole('button', { name })
+        .evaluate((button) => [getComputedStyle(button).borderTopWidth, getComputedStyle(button).borderTopColor]),
+      name,
+    ).toEqual(['1px', 'rgb(255, 255, 255)'])
   await page.emulateMedia({ forcedColors: 'none', colorScheme: 'light' })
 })
 
@@ -215,6 +225,23 @@ test('a list is printed with all its columns, dark on light, and without the men
   expect(overflow).toBe('visible')
   await page.emulateMedia({ media: 'screen' })
   await page.setViewportSize({ width: 1280, height: 900 })
+})
+
+test('a message is printed with all of its text, and without buttons', slow, async () => {
+  const bodyText = Array.from({ length: 80 }, (_, line) => `Line ${line}`).join('\n')
+  const recipient = 'delivered@simulator.posthorn.test'
+  const id = await shop.accepted({ recipient, bodyText })
+  await shop.settled(id)
+  await page.goto(`${visit.origin}/messages/${id}`)
+  const text = page.locator('pre', { hasText: 'Line 79' })
+  await text.waitFor()
+  const button = page.getByRole('button', { name: 'Copy id' })
+  await button.waitFor()
+  expect(await text.evaluate((box) => box.scrollHeight - box.clientHeight)).toBeGreaterThan(0)
+  await page.emulateMedia({ media: 'print' })
+  expect(await text.evaluate((box) => box.scrollHeight - box.clientHeight)).toBe(0)
+  expect(await button.isVisible()).toBe(false)
+  await page.emulateMedia({ media: 'screen' })
 })
 
 test('password managers are told whose password it is that is made or changed', slow, async () => {

@@ -326,7 +326,7 @@ function Dialogue({ attempt }: { readonly attempt: TimelineAttempt }) {
     <details className="group rounded-lg border border-line">
       <summary className="flex list-none items-center gap-1.5 px-2.5 py-1.5 text-sm text-soft hover:text-ink">
         <ChevronRight aria-hidden className="size-4 shrink-0 transition-transform group-open:rotate-90" />
-        <span className="truncate">The conversation{where === '' ? '' : ` with ${where}`}</span>
+        <span className="wrap-anywhere">The conversation{where === '' ? '' : ` with ${where}`}</span>
       </summary>
       <div className="grid gap-2 border-t border-line p-3">
         <p className="text-xs text-soft">

@@ -2,11 +2,12 @@
 import type { ButtonHTMLAttributes, ReactNode } from 'react'
 import { LoaderCircle } from 'lucide-react'
 
+/** Each has a border: where the system has its own colours nothing else tells a button from words. */
 const looks = {
-  primary: 'bg-accent text-accent-ink hover:brightness-110',
-  plain: 'border border-line bg-card text-ink hover:bg-sunken',
-  quiet: 'text-soft hover:bg-sunken hover:text-ink',
-  danger: 'border border-bad/40 bg-card text-bad hover:bg-bad-wash',
+  primary: 'border-transparent bg-accent text-accent-ink hover:brightness-110',
+  plain: 'border-line bg-card text-ink hover:bg-sunken',
+  quiet: 'border-transparent text-soft hover:bg-sunken hover:text-ink',
+  danger: 'border-bad/40 bg-card text-bad hover:bg-bad-wash',
 } as const
 
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
@@ -19,7 +20,7 @@ export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
 }
 
 export function buttonClass(look: keyof typeof looks = 'plain'): string {
-  return `inline-flex min-h-9 items-center justify-center gap-1.5 rounded-lg px-3 text-sm font-medium transition-[filter,background-color] disabled:cursor-not-allowed disabled:opacity-55 aria-disabled:cursor-not-allowed aria-disabled:opacity-55 ${looks[look]}`
+  return `inline-flex min-h-9 items-center justify-center gap-1.5 rounded-lg border px-3 text-sm font-medium print:hidden transition-[filter,background-color] disabled:cursor-not-allowed disabled:opacity-55 aria-disabled:cursor-not-allowed aria-disabled:opacity-55 ${looks[look]}`
 }
 
 export function Button({
@@ -57,7 +58,7 @@ export function IconButton({ label, children, className = '', ...rest }: ButtonP
       {...rest}
       aria-label={label}
       title={label}
-      className={`inline-flex size-8 shrink-0 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink disabled:opacity-50 ${className}`}
+      className={`inline-flex size-8 shrink-0 items-center justify-center rounded-md text-soft print:hidden hover:bg-sunken hover:text-ink disabled:opacity-50 ${className}`}
     >
       {children}
     </button>
