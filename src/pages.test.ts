@@ -1,7 +1,10 @@
 // The documents for users say what the code does: their lists are the code's own, and a number that has a limit behind it is that limit.
 import { readFileSync } from 'node:fs'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { fullFormats } from 'ajv-formats/dist/formats.js'
 import { describe, expect, test } from 'vitest'
 import { limits, readSettings } from './config.ts'
+import { WebhookEvent } from './contract/webhook-event.ts'
 import { webhookEventTypes } from './contract/words.ts'
 import { failReasons, retryReasons, unknownReasons } from './domain/attempt.ts'
 import { causeOfStop } from './domain/delivery-stop.ts'
@@ -156,6 +159,22 @@ describe('the numbers', () => {
     ['docs/webhooks.md', `for ${limits.webhookPreviousSecretMs / hour} hours the old one's signature`],
   ]
   test.each(numbers)('%s: %s', (path, words) => expect(read(path)).toContain(words))
+})
+
+test('docs/webhooks.md: what arrives is an event of the document, with no other members, posted when it happened', () => {
+  const [, headers = '', event = ''] =
+    /```\n(POST [^]*?)```\n\n```json\n([^]*?)```/.exec(page('docs/webhooks.md')) ?? []
+  const closed = JSON.parse(JSON.stringify(WebhookEvent), (name, value: unknown) => {
+    if (name === 'additionalProperties') return value === true ? false : value
+    return typeof value === 'object' && value !== null && 'properties' in value
+      ? { additionalProperties: false, ...value }
+      : value
+  }) as object
+  const fits = new Ajv2020({ strict: false, formats: fullFormats }).compile(closed)
+  fits(JSON.parse(event))
+  expect(fits.errors ?? []).toEqual([])
+  const { id, createdAt } = JSON.parse(event) as { readonly id: string; readonly createdAt: string }
+  expect(headers).toContain(`Webhook-Id: ${id}\nWebhook-Timestamp: ${Date.parse(createdAt) / 1000}\n`)
 })
 
 test('README: what the first start prints', () => {
