@@ -285,6 +285,17 @@ describe('alerts and dashboard', () => {
     expect(said.filter((name) => !known.has(name))).toEqual([])
   })
 
+  test('so do the pages', async () => {
+    const known = await families()
+    const pages = [
+      'README.md',
+      ...readdirSync(join(root, 'docs')).flatMap((name) => (name.endsWith('.md') ? [`docs/${name}`] : [])),
+    ]
+    const said = pages.flatMap((page) => named(read(page)))
+    expect(said.length).toBeGreaterThan(20)
+    expect(said.filter((name) => !known.has(name))).toEqual([])
+  })
+
   test('mail that is all put off, or fails, has a rule: the age of the queue does not show it', () => {
     const rules = new Map(
       [...read('ops/alerts.yml').matchAll(/- alert: (\w+)\n +expr: (.*)/g)].map(([, name, expr]) => [name, expr]),
