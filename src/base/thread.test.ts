@@ -66,7 +66,7 @@ test('what was answered while this process stood still has come in time', async 
   const tell = new Int32Array(new SharedArrayBuffer(4))
   await new Promise(setImmediate) // behind which timers come first
   const answer = ask({ tell }, 1)
-  for (let turns = 0; turns < 5; turns++) await undefined // it is handed over, and no timer has had its turn
+  for (let turns = 0; turns < 5; turns++) await Promise.resolve() // it is handed over, and no timer has had its turn
   Atomics.wait(tell, 0, 0)
   Atomics.wait(tell, 0, 1, 5)
   expect(await answer).toBe('told')

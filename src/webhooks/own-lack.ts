@@ -2,6 +2,7 @@
 // endpoint (decisions G). Told in words for operators.
 import { isNothingLeft } from '../base/nothing-left.ts'
 import { isNoWay, isThereAWayOut } from '../base/way-out.ts'
+import type { WebhookTrouble } from '../domain/webhook.ts'
 import type { Targets } from './public-address.ts'
 
 /** What is lacking here, by the error of a try that has not begun its request; undefined: nothing, it is the receiver's matter. */
@@ -14,6 +15,7 @@ export function makeOwnLack(
   wayOut: () => Promise<boolean> = isThereAWayOut,
 ): OwnLack {
   return async (why) => {
+    if (why.message === ('shutdown' satisfies WebhookTrouble)) return 'this process is being stopped'
     // Where a name has several addresses, each has an error of its own.
     const each = why instanceof AggregateError ? (why.errors as NodeJS.ErrnoException[]) : [why]
     if (each.some(isNothingLeft)) return 'nothing is left here for one more connection'

@@ -285,7 +285,8 @@ describe('what answers is bounded', () => {
     const facts = post(await raw(() => begun()), patient)
     await reached
     patient.giveUp()
-    expect(await facts).toMatchObject({ trouble: 'shutdown' })
+    const ended = await facts
+    expect([ended.trouble, ended.lack]).toEqual(['shutdown', undefined])
   })
 
   test.each([307, 429, 503])('how long a %i asks to wait is heard', async (code) => {
@@ -445,6 +446,19 @@ describe('what is lacking here is no word about the receiver, and only that is',
     const facts = await post('http://silent.example/', poster({ targets: makeTargets(rules, asking), wayOut: way }))
     expect([facts.trouble, facts.lack]).toEqual(['dns_failure', lack])
     delete dns.zone['.']
+  })
+
+  test('a stop of ours, before anything was asked', async () => {
+    const looked = Promise.withResolvers<void>()
+    const find: Targets['find'] = () => {
+      looked.resolve()
+      return new Promise(() => undefined)
+    }
+    const patient = poster({ targets: { ...strict(), find } })
+    const facts = post('http://there.example/', patient)
+    await looked.promise
+    patient.giveUp()
+    expect(await facts).toMatchObject({ trouble: 'shutdown', lack: 'this process is being stopped' })
   })
 
   test('a name server that is not there, be it that the time was over before that was sure', async () => {

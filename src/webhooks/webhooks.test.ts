@@ -249,6 +249,31 @@ describe('a worker that dies', () => {
   })
 })
 
+test('a stop that waits no longer takes a try of what was asked alone, and is no failure of an endpoint', async () => {
+  const { there, shop } = await customerThere()
+  const unreached = await world.customer(there.url.replace('127.0.0.1', 'localhost'))
+  there.answer = () => undefined
+  const looked = Promise.withResolvers<void>()
+  const find: typeof anywhere.find = () => {
+    looked.resolve()
+    return new Promise(() => undefined)
+  }
+  const node = await world.started({ poster: { targets: { ...anywhere, find } } })
+  for (const each of [shop, unreached]) await world.admit(each)
+  await Promise.all([there.count(1), looked.promise])
+  await node.stop()
+  const left = await world.db.run<{ attempts: number; asked: boolean }>(
+    `select q.attempts, q.workspace_id = $1 asked, e.failing_since
+       from webhook_queue q join webhook_endpoints e using (workspace_id) order by asked`,
+    [shop.workspaceId],
+  )
+  expect(left).toEqual([
+    { attempts: 0, asked: false, failing_since: null },
+    { attempts: 1, asked: true, failing_since: null },
+  ])
+  expect(faults()).toEqual([])
+})
+
 test('what waits for its answer longer than a lease is nobody else’s meanwhile: one request', async () => {
   const { there, shop } = await customerThere()
   const go = Promise.withResolvers<void>()

@@ -67,6 +67,8 @@ interface GivenBack {
 const idleMs = 1_000
 /** How often the database may refuse to write one result before its claim is left to the reaper. */
 const refusalsMax = 5
+/** Of a try that went wrong here: no version of the endpoint has failed. */
+const noVersion = 0
 
 export function webhookSender(tools: WebhookTools): Service & { readonly inFlight: number } {
   const outbox = makeWebhookClaims(tools.db, tools.leaseMs)
@@ -173,8 +175,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const post = async (flight: Flight): Promise<WebhookResult> => {
     const { claimedAt, leaseEndsAt, ...claimed } = flight
     const unasked = unaskedOf(flight)
-    /** A try that went wrong here: no version of the endpoint has failed. */
-    const lost: WebhookResult = { ...unasked, asked: true, trouble: 'worker_lost', version: 0 }
+    const lost: WebhookResult = { ...unasked, asked: true, trouble: 'worker_lost', version: noVersion }
     if (!running || performance.now() >= leaseEndsAt) return unasked
     try {
       // Retention was quicker: there is nothing to tell any more.
@@ -200,7 +201,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         now,
       })
       if (facts.lack !== undefined) {
-        tools.log.fault('webhook', new Error(`${facts.lack}: webhooks wait, and use no try`))
+        if (running) tools.log.fault('webhook', new Error(`${facts.lack}: webhooks wait, and use no try`))
         lacked()
         return unasked
       }
@@ -218,7 +219,9 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         trouble: facts.trouble,
         ms: facts.durationMs,
       })
-      return { ...claimed, version: endpoint.version, asked: true, ...facts, ...verdict }
+      // A stop that waited no longer is a try, for it may have arrived, and no failure of the endpoint.
+      const version = facts.trouble === 'shutdown' ? noVersion : endpoint.version
+      return { ...claimed, version, asked: true, ...facts, ...verdict }
     } catch (error) {
       tools.log.fault('webhook', error, { workspaceId: claimed.workspaceId, messageId: claimed.messageId })
       // It could not tell what the endpoint is; a request is nothing that it knows of.
