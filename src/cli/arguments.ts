@@ -40,14 +40,14 @@ export function instant(text: string): Date {
   return new Date(time)
 }
 
-/** `-` is standard input: what it is, a file, a pipe or a socket, makes no difference. No more than `bytesMax` is ever held. */
-export async function readGiven(file: string, bytesMax = Infinity): Promise<Buffer> {
+/** `-` is standard input: what it is, a file, a pipe or a socket, makes no difference. No more than `bytesMax` is ever held; `advice` is for who gives more. */
+export async function readGiven(file: string, bytesMax: number, advice: string): Promise<Buffer> {
   const pieces: Buffer[] = []
   let bytes = 0
   try {
     for await (const piece of (file === '-' ? process.stdin : createReadStream(file)) as AsyncIterable<Buffer>) {
       bytes += piece.length
-      if (bytes > bytesMax) throw new Mistake(`The file is larger than ${bytesMax} bytes: split it.`)
+      if (bytes > bytesMax) throw new Mistake(`The file is larger than ${bytesMax} bytes: ${advice}.`)
       pieces.push(piece)
     }
     return Buffer.concat(pieces)
@@ -62,5 +62,5 @@ export async function readGiven(file: string, bytesMax = Infinity): Promise<Buff
 
 /** A secret, which stands on no command line: those are everybody's to read. */
 export async function readSecret(file: string): Promise<string> {
-  return (await readGiven(file)).toString('utf8').trim()
+  return (await readGiven(file, 64 * 1024, 'no key and no password is')).toString('utf8').trim()
 }

@@ -1,9 +1,11 @@
 // `posthorn classify`: what a reply or a report means, without a service.
-import { rmSync, writeFileSync } from 'node:fs'
+import { rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/world/ending.ts'
+import { limits } from '../config.ts'
 import { families } from '../domain/report-families.test-kit.ts'
+import { readSecret } from './arguments.ts'
 import { commandsOver } from './command.test-kit.ts'
 
 const { posthorn, answer } = commandsOver()
@@ -43,4 +45,15 @@ test('reads a report in a file, and says so where a mail reports nothing', async
   expect(await posthorn(['classify', '--report', file])).toMatchObject({ status: 1, out: '' })
   for (const args of [[], ['--stage', 'connect', '550 x']])
     expect(await posthorn(['classify', ...args])).toMatchObject({ status: 2, out: '' })
+})
+
+test('a file that is larger than any report is read no further than that, and neither is one for a secret', async () => {
+  const file = join(temporaryFolder(), 'mailbox')
+  writeFileSync(file, '')
+  truncateSync(file, 2 ** 40) // nothing lies on the disk
+  expect(await posthorn(['classify', '--report', file])).toMatchObject({
+    status: 1,
+    err: expect.stringContaining(`The file is larger than ${limits.feedbackBytesMax} bytes: no report is.`),
+  })
+  await expect(readSecret(file)).rejects.toThrow('The file is larger than 65536 bytes: no key and no password is.')
 })

@@ -4,7 +4,6 @@ import { limits } from '../config.ts'
 import { bounceRulesVersion, classify, type BounceEvidence, type BounceStage } from '../domain/bounce-rules.ts'
 import { verdictsOf } from '../domain/report-verdict.ts'
 import { readReport } from '../mail/report.ts'
-import { Mistake } from '../workspace/workspace.ts'
 import { readGiven } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Cli } from './tools.ts'
@@ -50,7 +49,7 @@ function replyEvidence(text: string, stage: BounceStage): BounceEvidence {
 }
 
 async function showReport(cli: Cli, file: string): Promise<void> {
-  const reports = verdictsOf(readReport(await readBytes(file))).map(
+  const reports = verdictsOf(readReport(await readGiven(file, limits.feedbackBytesMax, 'no report is'))).map(
     ({ kind, recipient, action, status, class: name, event, suppress, rule }) => ({
       kind,
       recipient: recipient ?? null,
@@ -68,11 +67,4 @@ async function showReport(cli: Cli, file: string): Promise<void> {
     () =>
     table(['RECIPIENT', 'KIND', 'ACTION', 'STATUS', 'CLASS', 'EVENT', 'RULE'], rows(), 'This mail reports nothing about a delivery.'), // prettier-ignore
   )
-}
-
-async function readBytes(file: string): Promise<Buffer> {
-  const bytes = await readGiven(file)
-  if (bytes.length > limits.feedbackBytesMax)
-    throw new Mistake(`The file ${file} is larger than any report that is read (${limits.feedbackBytesMax} bytes).`)
-  return bytes
 }

@@ -55,7 +55,7 @@ export function suppressionCommands(program: Command, cli: Cli): void {
     .option('--dry-run', 'say what would happen, and write nothing')
     .action((workspace: string, file: string, wish: ImportWish) =>
       cli.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
-        const text = (await readGiven(file, limits.suppressionImportBytesMax)).toString('utf8')
+        const text = (await readGiven(file, limits.suppressionImportBytesMax, 'split it')).toString('utf8')
         const result = await importSuppressions(db, id, text, actor, wish)
         cli.show(result, () => describeImport(result, wish))
       }),
