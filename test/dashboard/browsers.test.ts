@@ -83,7 +83,7 @@ test(
   slow,
   async () => {
     const day = 24 * 3600_000
-    await shop.accepted({ recipient: 'delivered@simulator.posthorn.test' })
+    const id = await shop.accepted({ recipient: 'delivered@simulator.posthorn.test' })
     for (const aheadMs of [day, -day]) {
       const other = await visit.browser.person()
       await other.clock.install({ time: Date.now() + aheadMs })
@@ -93,6 +93,10 @@ test(
       await expect
         .poll(() => other.evaluate<string | undefined>("document.querySelector('td time')?.textContent"))
         .toMatch(/^(?:just now|\d+ (?:second|minute)s? ago)$/)
+      await other.goto(`${visit.origin}/messages/${id}`)
+      await expect
+        .poll(() => other.evaluate<string | undefined>("document.querySelector('main ol time')?.textContent"))
+        .toMatch(/^\d\d:\d\d:\d\d/) // without a day, which is today
       await other.goto(`${visit.origin}/suppressions`)
       await press(other, 'Undo a rule')
       await other.getByRole('dialog').getByLabel('Rule').fill('no-such-rule')

@@ -47,7 +47,7 @@ export function Time({ at }: { readonly at: string }) {
 /** Hours to milliseconds, for a story in which seconds count; with the day, where that is not today. */
 export function ClockTime({ at }: { readonly at: string }) {
   const date = new Date(at)
-  const isToday = date.toDateString() === new Date().toDateString()
+  const isToday = date.toDateString() === new Date(serviceNow()).toDateString()
   return (
     <time dateTime={at} title={exact.format(date)} className="whitespace-nowrap tabular-nums">
       {(isToday ? clock : dayAndClock).format(date)}
