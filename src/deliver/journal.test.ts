@@ -18,7 +18,7 @@ import { limits } from '../config.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Ending } from '../store/outbound.ts'
-import { JournalFull, makeJournal, openJournal, type JournalFile } from './journal.ts'
+import { JournalFull, makeJournal, openJournal, readLines, type JournalFile } from './journal.ts'
 
 let folder: string
 const faults: string[] = []
@@ -342,6 +342,26 @@ test('what cannot be emptied is not tried on and on, but behind the next line', 
     for (let turns = 0; turns < 5; turns++) await turn()
     expect(truncations).toBe(n)
   }
+})
+
+test('what is kept while the disk refuses to empty the file is written all the same, and nobody waits for another', async () => {
+  const written: string[] = []
+  let refuse: ((error: Error) => void) | undefined
+  const disk: JournalFile = {
+    appendFile: (text) => Promise.resolve(void written.push(String(text))),
+    truncate: () => new Promise((_, reject) => (refuse = reject)),
+    datasync: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  }
+  const journal = makeJournal(disk, [], 0)
+  await journal.keep(endingOf(1))
+  journal.settle(endingOf(1))
+  const kept = journal.keep(endingOf(2))
+  refuse?.(new Error('the disk is broken'))
+  await turn()
+  expect(written.map((text) => idsIn(readLines(text).endings))).toEqual([[1], [2]])
+  await kept
+  await journal.close()
 })
 
 test('it is bounded: beyond that a reply is refused by name, and room comes back', async () => {

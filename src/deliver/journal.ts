@@ -98,8 +98,8 @@ export function makeJournal(handle: JournalFile, found: readonly Ending[], found
       } catch (error) {
         bytes -= size
         for (const line of together) line.reject(error as Error)
-        // What could not be emptied is tried again after the next line.
-        if (together.length === 0) break
+        // What could not be emptied is tried again after the next line; one may have come meanwhile.
+        if (together.length === 0 && lines.length === 0) break
       }
     }
     working = undefined
