@@ -64,7 +64,7 @@ export function readDeliveryStatus(text: string, open: boolean): DeliveryStatus 
       continue
     }
     if (/^[ \t]/.test(bare)) {
-      if (name !== undefined) append(block ?? message, name, ` ${bare.trim()}`)
+      if (name !== undefined) unfold(block ?? message, name, bare.trim())
       continue
     }
     const match = fieldLine.exec(bare)
@@ -81,7 +81,10 @@ export function readDeliveryStatus(text: string, open: boolean): DeliveryStatus 
       if (!blocks.includes(block)) blocks.push(block)
       if (blocks.length > limits.reportRecipientsMax) break
     }
-    append(block ?? message, name, value)
+    const fields = block ?? message
+    // A second field of the name is dropped, and its folds with it.
+    if (fields.has(name)) name = undefined
+    else fields.set(name, value)
   }
   const cut = open ? block : undefined
   const reporter = withoutType(message.get('reporting-mta'))
@@ -94,11 +97,8 @@ export function linesOf(text: string): string[] {
   return text.split(/\r\n|\r|\n/)
 }
 
-function append(fields: Fields, name: string, value: string): void {
-  const known = fields.get(name)
-  if (known === undefined) fields.set(name, value)
-  // A second field of the name is dropped; a fold belongs to the first.
-  else if (value.startsWith(' ')) fields.set(name, (known + value).slice(0, limits.reportTextCharactersMax))
+function unfold(fields: Fields, name: string, text: string): void {
+  fields.set(name, `${fields.get(name) ?? ''} ${text}`.slice(0, limits.reportTextCharactersMax))
 }
 
 /** The blank line between two recipients is missing. */
