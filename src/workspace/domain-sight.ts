@@ -3,7 +3,7 @@
 import { limits } from '../config.ts'
 import { textOf, type ZoneAnswer, type Zones } from '../base/zones.ts'
 import { dkimAdvice, whyNotDkim } from '../mail/dkim-key-record.ts'
-import { readDmarc } from '../mail/dmarc-rfc7489.ts'
+import { readDmarc } from '../mail/dmarc-rfc9989.ts'
 import { returnPathName } from '../mail/return-path.ts'
 import { isSpf, mayAllow, whyBadSpf } from '../mail/spf-rfc7208.ts'
 import type { DkimKeyRow, DomainRow } from '../store/domains.ts'
