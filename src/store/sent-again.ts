@@ -73,20 +73,18 @@ export async function readReplaceable(
   }
 }
 
-export interface SentAgain {
-  readonly sentAgainAs?: MessageId
-  readonly sentAgainFor?: MessageId
-  /** What is known of that one now; left out where its record is gone. */
-  readonly sentAgainForStatus?: MessageStatus
+/** All null where there are none. */
+interface LinksRow {
+  readonly sentAgainAs: MessageId | null
+  readonly sentAgainFor: MessageId | null
+  /** What is known of that one now; null where its record is gone. */
+  readonly sentAgainForStatus: MessageStatus | null
+  readonly finishedAt: Date | null
 }
+export type SentAgain = Given<Omit<LinksRow, 'finishedAt'>>
 
-export async function readSentAgain(
-  db: Db,
-  workspace: WorkspaceId,
-  id: MessageId,
-): Promise<SentAgain & { readonly finishedAt?: Date }> {
-  const [row = {}] = await db.rows<Readonly<Record<string, unknown>>>(links, [workspace, id])
-  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null))
+export async function readSentAgain(db: Db, workspace: WorkspaceId, id: MessageId): Promise<Given<LinksRow>> {
+  return shown((await db.rows<LinksRow>(links, [workspace, id]))[0] as LinksRow)
 }
 
 /** True for the error with which the database refuses to send a message again. */
