@@ -35,8 +35,14 @@ export const takeDueDomains = (
 export interface CheckedDomain {
   readonly workspaceId: WorkspaceId
   readonly id: string
-  /** What it was when the check began: if it is not any more, nothing is written. */
-  readonly was: { readonly status: DomainStatus; readonly checkedAt: Date | null; readonly vouched: boolean }
+  /** What it was when the check began: if it is not any more, or another key waits by now, nothing is written. */
+  readonly was: {
+    readonly status: DomainStatus
+    readonly checkedAt: Date | null
+    readonly vouched: boolean
+    /** Selectors of the keys that waited for their record. */
+    readonly waiting: readonly string[]
+  }
   readonly status: DomainStatus
   readonly degradedAt: Date | null
   readonly unanswered: number
@@ -45,6 +51,11 @@ export interface CheckedDomain {
   readonly found: object
 }
 
+// A statement of its own, before the one that looks at the keys: one that was added meanwhile is seen by it.
+const holdForCheck = sql(
+  'hold-domain-for-check',
+  'select id from domains where workspace_id = $1 and id = $2 for no key update',
+)
 const record = sql(
   'record-domain-check',
   `update domains d
@@ -53,15 +64,17 @@ const record = sql(
           verified_at = case when $5 = 'verified' then coalesce(d.verified_at, app_now()) else d.verified_at end
     where d.workspace_id = $1 and d.id = $2 and d.status = $3 and date_trunc('milliseconds', d.checked_at) is not distinct from $4
       and d.vouched = $11
+      and not exists (select from dkim_key_pairs k where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'pending' and k.selector <> all ($12))
    returning d.id`,
 )
 
-/** False where somebody else has written meanwhile. */
-export async function recordDomainCheck(db: Db, check: CheckedDomain): Promise<boolean> {
+/** False where somebody else has written meanwhile. To be called in a transaction: locks the domain first. */
+export async function recordDomainCheck(tx: Db, check: CheckedDomain): Promise<boolean> {
   const { workspaceId, id, was, status, degradedAt, unanswered, checkInMs, returnPathHost, found } = check
   const next = [status, degradedAt, unanswered, checkInMs, returnPathHost, JSON.stringify(found)]
-  const values = [workspaceId, id, was.status, was.checkedAt, ...next, was.vouched]
-  return (await db.rows(record, values)).length === 1
+  const values = [workspaceId, id, was.status, was.checkedAt, ...next, was.vouched, was.waiting]
+  await tx.rows(holdForCheck, [workspaceId, id])
+  return (await tx.rows(record, values)).length === 1
 }
 
 // In this order, since one key of an algorithm at most is active.

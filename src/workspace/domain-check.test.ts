@@ -194,6 +194,28 @@ describe('the schedule', () => {
     expect(waits.map((each) => each && Math.round(each))).toEqual([1, 10, 60, 360, undefined])
   })
 
+  test.each([
+    ['verified', false],
+    ['vouched for', true],
+  ])('a key that is asked for while a domain that is %s is looked at is looked for soon, too', async (_, vouched) => {
+    const domain = await add(vouched)
+    publish(domain)
+    await check(domain)
+    const owner = await world.holding('select from domains where id = $1 for update', [domain.id])
+    const checked = check(domain)
+    await world.untilSomebodyWaits()
+    await owner.query(
+      `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, state)
+       values ($1, $2, 'meanwhile', 'rsa-sha256', 'AAAA', '', 'pending')`,
+      [workspace, domain.id],
+    )
+    await owner.query('update domains set check_due_at = app_now() where id = $1', [domain.id])
+    await owner.query('commit')
+    const { nextCheckAt } = await checked
+    expect((nextCheckAt?.getTime() ?? Infinity) - Date.now()).toBeLessThanOrEqual(limits.domainDegradedMs)
+    expect(dns.asked).toContain(`TXT meanwhile._domainkey.${domain.name}`)
+  })
+
   test('those that cannot be checked keep no other from it, and are told when all are done', async () => {
     const broken: string[] = []
     for (let n = 0; n < limits.domainChecksAtOnce; n++) broken.push((await add()).id)

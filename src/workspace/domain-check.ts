@@ -58,7 +58,7 @@ export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTool
       if (row === undefined) return undefined
       const sight = await lookAtDomain(zones, row, hostname)
       const status = await writeDown(db, workspace, row, sight, await verdictOf(sight, row))
-      // Somebody checked at the same time: their answer is as fresh as ours, unless it keeps happening.
+      // Somebody checked at the same time, or a key was added that is to be looked for: as fresh as ours, unless it keeps happening.
       if (status === undefined && tries < triesMax) continue
       const after = await findDomainById(db, workspace, id)
       if (after === undefined) return undefined
@@ -143,7 +143,12 @@ async function writeDown(
   const check: CheckedDomain = {
     workspaceId,
     id,
-    was: { status: row.status, checkedAt: row.checkedAt, vouched: row.vouched },
+    was: {
+      status: row.status,
+      checkedAt: row.checkedAt,
+      vouched: row.vouched,
+      waiting: row.keys.filter(({ state }) => state === 'pending').map(({ selector }) => selector),
+    },
     ...next,
     // The operator's word stands, whatever the DNS says.
     ...(row.vouched && { status: row.status, degradedAt: null }),
