@@ -53,10 +53,14 @@ const insertOne = sql(
    insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, activated_at)
    select workspace_id, id, $6, 'rsa-sha256', $7, $8, app_now() from made returning domain_id`,
 )
+// Nobody looks at it for its own state any more, but for keys that wait, are to be forgotten or sign beside: the check says when again.
 const verify = sql(
   'verify-domain',
-  `update domains set status = 'verified', verified_at = coalesce(verified_at, app_now()), vouched = true, degraded_at = null, check_due_at = null
-    where workspace_id = $1 and name = $2 returning id`,
+  `update domains d set status = 'verified', verified_at = coalesce(d.verified_at, app_now()), vouched = true, degraded_at = null,
+          check_due_at = case when exists (
+            select from dkim_key_pairs k
+             where k.workspace_id = d.workspace_id and k.domain_id = d.id and (k.state <> 'active' or k.algorithm <> 'rsa-sha256')) then app_now() end
+    where d.workspace_id = $1 and d.name = $2 returning d.id`,
 )
 const unvouch = sql(
   'unvouch-domain',

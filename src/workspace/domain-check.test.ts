@@ -21,7 +21,7 @@ import {
   workspace,
   world,
 } from './domain-check.test-kit.ts'
-import { addDomain, unvouchDomain } from './domains.ts'
+import { addDomain, rotateDkimFor, unvouchDomain } from './domains.ts'
 
 describe('the life of a domain', () => {
   test('pending, verified, degraded while it is broken, failed after 72 hours, verified again', async () => {
@@ -214,6 +214,19 @@ describe('the schedule', () => {
     const { nextCheckAt } = await checked
     expect((nextCheckAt?.getTime() ?? Infinity) - Date.now()).toBeLessThanOrEqual(limits.domainDegradedMs)
     expect(dns.asked).toContain(`TXT meanwhile._domainkey.${domain.name}`)
+  })
+
+  test('a key that waits when an operator vouches for its domain is looked for all the same', async () => {
+    const domain = await add()
+    publish(domain)
+    await check(domain)
+    const tools = { db: world.db, vault, hostname }
+    const rotated = await rotateDkimFor(tools, operator(), domain.id)
+    expect(await addDomain(tools, workspace, domain.name, true)).toMatchObject({ vouched: true })
+    publish(rotated)
+    expect(await checker.checkDue()).toBe(1)
+    const keys = (await check(domain)).records.filter(({ purpose }) => purpose === 'dkim')
+    expect(keys.map(({ status }) => status)).toEqual(['verified', 'retiring'])
   })
 
   test('those that cannot be checked keep no other from it, and are told when all are done', async () => {
