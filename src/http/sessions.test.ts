@@ -419,6 +419,15 @@ test('a code puts in force the secret that it is of, and none that was begun whi
   expect((await browser.ask('GET', '/session')).json()).toMatchObject({ twoFactor: false })
 })
 
+test('no second factor is begun beside one that came into force while the password was looked at', async () => {
+  const browser = await office.signedIn('owner', shop.workspaceId)
+  const inForce = `update users set totp_sealed = 'in force' where id = $1`
+  const begin = () => browser.ask('POST', '/account/two-factor', { body: { password: browser.login.password } })
+  expect((await office.meanwhile(inForce, browser.login.id, begin)).json()).toMatchObject({ code: 'conflict' })
+  const pending = 'select totp_pending_sealed from users where id = $1'
+  expect(await office.world.value(pending, [browser.login.id])).toBeNull()
+})
+
 test('a code is right by the database’s clock, at every node, and a minute beside it wrong', async () => {
   const browser = await office.signedIn('owner', shop.workspaceId)
   const { email, password } = browser.login

@@ -1,7 +1,10 @@
 // The second factor of a person: the secret of the codes, which codes were taken, and the recovery codes.
 import { sql, type Db } from './database.ts'
 
-const pendTotp = sql('pend-totp', 'update users set totp_pending_sealed = $2 where id = $1')
+const pendTotp = sql(
+  'pend-totp',
+  'update users set totp_pending_sealed = $2 where id = $1 and totp_sealed is null returning id',
+)
 const confirmTotp = sql(
   'confirm-totp',
   `update users set totp_sealed = totp_pending_sealed, totp_pending_sealed = null, totp_step = $2
@@ -20,8 +23,9 @@ const takeCode = sql(
 )
 const countCodes = sql('count-recovery-codes', 'select count(*)::integer many from recovery_codes where user_id = $1')
 
-export async function setPendingTotp(db: Db, user: string, sealed: Buffer): Promise<void> {
-  await db.rows(pendTotp, [user, sealed])
+/** False where one is in force: it would take its place without its end. */
+export async function setPendingTotp(db: Db, user: string, sealed: Buffer): Promise<boolean> {
+  return (await db.rows(pendTotp, [user, sealed])).length === 1
 }
 /** The pending secret becomes the second factor. False where it is not that one any more: a code has proved no other. */
 export async function confirmPendingTotp(db: Db, user: string, step: number, pending: Buffer): Promise<boolean> {

@@ -27,10 +27,9 @@ interface Tools {
 
 /** A new secret, not yet in force; shown once, for the app. */
 export async function beginTwoFactor({ db, vault }: Tools, user: UserRow): Promise<{ secret: string; uri: string }> {
-  if (user.totpSealed !== null)
-    throw new Mistake('The second factor is on already; switch it off first.', { code: 'conflict' })
   const secret = new Secret({ size: 20 })
-  await setPendingTotp(db, user.id, vault.seal(secret.base32, sealedAs.totp(user.id)))
+  if (!(await setPendingTotp(db, user.id, vault.seal(secret.base32, sealedAs.totp(user.id)))))
+    throw new Mistake('The second factor is on already; switch it off first.', { code: 'conflict' })
   return { secret: secret.base32, uri: totpOf(secret.base32, user.email).toString() }
 }
 
