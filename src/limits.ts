@@ -865,6 +865,8 @@ export const limits = {
   removalPeople: 100,
   /** What a round of housekeeping takes of one, where the command that began it has died. */
   removalRowsOfRound: 2_000_000,
+  /** How often a command that takes long says how far it is. */
+  progressMs: 5_000,
   /** How often it begins again where somebody wrote a row of it meanwhile. */
   removalRounds: 20,
   /** How long rows are looked for that come behind it, from what was under way elsewhere. */

@@ -7,12 +7,14 @@ import type { Command } from 'commander'
 import { installationKeys } from '../base/installation-key.ts'
 import { say } from '../base/log-lines.ts'
 import { wordsOf } from '../base/trouble.ts'
-import { backUp, headOf, restore, whyOtherSchema } from '../store/backup.ts'
+import { backUp, restore, whyOtherSchema } from '../store/backup.ts'
+import { headOf } from '../store/backup-file.ts'
 import type { Db } from '../store/database.ts'
 import { noteBackup } from '../store/last-backup.ts'
 import { openVault, WrongInstallationKey } from '../store/mac-root.ts'
 import { releaseMigrations } from '../store/migrate.ts'
 import { Mistake } from '../workspace/workspace.ts'
+import { progress } from './progress.ts'
 import type { Cli } from './tools.ts'
 
 export function backupCommand(program: Command, cli: Cli): void {
@@ -30,7 +32,10 @@ export function backupCommand(program: Command, cli: Cli): void {
           await noteBackup(db, undefined)
           return cli.show({ noted: true }, () => 'Noted: there is a backup as of now.')
         }
-        const { tables, rows, takenAt } = await backUp(connection, file)
+        const tell = progress(cli)
+        const { tables, rows, takenAt } = await backUp(connection, file, {
+          told: ({ table, rows: soFar }) => tell(() => `${soFar} rows so far; now ${table}`),
+        })
         await noteSurely(db, takenAt, file)
         cli.show({ file, tables, rows, takenAt }, () =>
           [
@@ -53,7 +58,10 @@ export function restoreCommand(program: Command, cli: Cli): void {
     .action(async (file: string) => {
       await refuseUnfit(file)
       await cli.with(async ({ connection, db, settings }) => {
-        const { tables, rows, takenAt, stopped } = await restore(connection, file)
+        const tell = progress(cli)
+        const { tables, rows, takenAt, stopped } = await restore(connection, file, (at) =>
+          tell(() => `${at.rows} rows, ${Math.floor(at.part * 100)} % of the file; now ${at.table}`),
+        )
         const decide = [
           'What was sent after that moment is not known here, so nobody delivers until you decide. Read docs/restore.md, then run one of these:',
           `  ./bin/posthorn recover --assume-sent-since ${takenAt.toISOString()}`,

@@ -7,6 +7,7 @@ import { assumeSentSince, liftFence, readProgress, readStops, setDrain, type Que
 import { audited, Mistake } from '../workspace/workspace.ts'
 import { instant } from './arguments.ts'
 import { facts } from './print.ts'
+import { progress } from './progress.ts'
 import type { Cli, Tools } from './tools.ts'
 
 export function drainCommand(program: Command, cli: Cli): void {
@@ -88,7 +89,9 @@ async function recover(cli: Cli, { db, actor }: Tools, since: Date | undefined):
     throw new Mistake('The time of --assume-sent-since lies in the future: it is when the backup was made, or earlier.')
   let wereOver = 0
   const over = () => void wereOver++
-  const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since, over)
+  const tell = progress(cli)
+  const told = (moved: number) => tell(() => `${moved} messages assumed sent so far`)
+  const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since, over, told)
   const repliesWritten = await liftFence(db, over)
   // Behind it, not with it: what is repeated after a deadlock cannot stand in one transaction.
   const decided = { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) }

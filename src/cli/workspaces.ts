@@ -15,6 +15,7 @@ import {
 import type { Plan, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
 import { readSecret, commandsOf } from './arguments.ts'
 import { facts, table } from './print.ts'
+import { progress } from './progress.ts'
 import type { Cli } from './tools.ts'
 
 export function workspaceCommands(program: Command, cli: Cli): void {
@@ -96,7 +97,7 @@ export function workspaceCommands(program: Command, cli: Cli): void {
         const found = await findAnyWorkspace(db, vault, name)
         const told = (words: string): void => void (cli.json || process.stderr.write(`posthorn: ${words}\n`))
         const wish = { isSure: yes, cancelsQueued: cancelQueued }
-        const removed = await removeWorkspace(tools, actor, found, wish, told)
+        const removed = await removeWorkspace(tools, actor, found, wish, { told, tell: progress(cli) })
         cli.show(removed, () => {
           const cancelled = removed.cancelled > 0 ? `, ${removed.cancelled} messages cancelled` : ''
           return `Removed: ${removed.name} (${removed.id}), ${removed.rows} rows${cancelled}.`

@@ -20,7 +20,7 @@ import { makeAdmitter } from './admit.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { catchUp } from '../webhooks/webhooks.ts'
-import { backUp, restore } from './backup.ts'
+import { backUp, restore, type BackupProgress, type RestoreProgress } from './backup.ts'
 import { openDatabase, type Db } from './database.ts'
 import { storeWorld } from './store.test-kit.ts'
 
@@ -89,6 +89,20 @@ describe('a backup', () => {
     const isMark = (fact: string) => fact.startsWith('(restored,')
     expect(facts.filter((fact) => !isMark(fact))).toEqual(installation.filter((fact) => !isMark(fact)))
     expect(facts.find(isMark)).not.toBe(installation.find(isMark))
+  })
+
+  test('tells whoever waits how far it is, on the way there and back', async () => {
+    const into = await ending(freshDatabase)
+    const [there, back]: [BackupProgress[], RestoreProgress[]] = [[], []]
+    const { rows } = await backUp(world.connection, file, { told: (at) => there.push(at) })
+    await restore(into.connection, file, (at) => back.push(at))
+    for (const told of [there, back]) {
+      expect(told.at(-1)?.rows).toBe(rows)
+      expect(told.map(({ rows: soFar }) => soFar)).toEqual(told.map((at) => at.rows).sort((a, b) => a - b))
+      expect(told.map(({ table }) => table)).toEqual(expect.arrayContaining(['messages', 'events', 'workspaces']))
+    }
+    expect(back.every(({ part }) => part > 0 && part <= 1)).toBe(true)
+    expect(back.at(-1)?.part).toBe(1)
   })
 
   // For records that are kept for years, a restore made as many partitions for days of content, and ended: out of shared memory.
@@ -266,7 +280,7 @@ describe('a backup', () => {
       [world.nextId()],
     )
     const full = join(folder, 'full')
-    const backingUp = backUp(world.connection, full, () => createWriteStream('/dev/full'))
+    const backingUp = backUp(world.connection, full, { writeTo: () => createWriteStream('/dev/full') })
     await expect(backingUp).rejects.toThrow(`${full} cannot be written: the disk is full.`)
     const copying = `select from pg_stat_activity where application_name = 'posthorn backup' and datname = current_database()`
     while ((await world.db.run(copying)).length > 0) continue

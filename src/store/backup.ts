@@ -1,34 +1,34 @@
 // Online backup without PostgreSQL's own tools (operating contract): everything as of one instant, as lines of JSON, compressed (Zstandard,
 // RFC 8878). PostgreSQL itself writes and reads the rows, so every value comes back as it was. The installation key is not in it.
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createWriteStream } from 'node:fs'
 import { open, rename, rm, stat, unlink } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { constants, createZstdCompress } from 'node:zlib'
 import { Client } from 'pg'
 import { to as copyTo } from 'pg-copy-streams'
 import { syncFolder } from '../base/folders.ts'
 import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
+import { asLine, chunkSize, linesOf, markOf, pieceBytes, readable, readHead, type Head } from './backup-file.ts'
 import { ofAnotherCluster, renewMarkText } from './commit-order.ts'
 import { serverOf, type Connection } from './connection.ts'
-import { datedPartitions, makePartitionsAgain, type DatedPartition } from './dated-partitions.ts'
+import { datedPartitions, makePartitionsAgain } from './dated-partitions.ts'
 import { stopRestored } from './fence.ts'
 
-/** The first line of the file. */
-interface Head {
-  readonly posthorn: 1
-  /** Names of the migrations that made the schema, oldest first. */
-  readonly migrations: readonly string[]
-  readonly takenAt: string
-  /** Those with dates. */
-  readonly partitions: readonly DatedPartition[]
+/** How far one is; called often. */
+export interface BackupProgress {
+  readonly table: string
+  /** Of all tables so far. */
+  readonly rows: number
 }
-/** Before the rows of each table, and at the end: a file that ends without it is not whole. */
-type Mark = { readonly table: string } | { readonly end: true; readonly rows: number }
+export interface RestoreProgress extends BackupProgress {
+  /** How much of the file has been read, from 0 to 1. */
+  readonly part: number
+}
 
 export interface BackupReport {
   readonly tables: number
@@ -36,9 +36,6 @@ export interface BackupReport {
   readonly takenAt: Date
 }
 
-/** What compression takes and gives at a time: each piece is a way to another thread and back. */
-const pieceBytes = 1024 * 1024
-const chunkSize = pieceBytes / 4
 /** Attachments stand there as hexadecimal: the usual level takes eight times as long for it, and makes it larger. */
 const fastest = { [constants.ZSTD_c_compressionLevel]: 1 }
 
@@ -90,7 +87,10 @@ const claimFile = `select pg_try_advisory_lock(hashtext('posthorn backup'), hash
 export async function backUp(
   connection: Connection,
   file: string,
-  writeTo: typeof createWriteStream = createWriteStream,
+  {
+    writeTo = createWriteStream,
+    told,
+  }: { writeTo?: typeof createWriteStream; told?: (at: BackupProgress) => void } = {},
 ): Promise<BackupReport> {
   // The rename puts a file in place of whatever is there: also of /dev/null, for the whole machine.
   const there = await stat(file).catch(() => undefined)
@@ -123,6 +123,7 @@ export async function backUp(
         yield asLine({ table: table.name })
         for await (const piece of linesFrom(client, table)) {
           for (let at = piece.indexOf(10); at >= 0; at = piece.indexOf(10, at + 1)) rows++
+          told?.({ table: table.name, rows })
           yield piece
         }
       }
@@ -176,8 +177,6 @@ function cannotWrite(file: string, error: unknown): unknown {
   return new Trouble(`${file} cannot be written: ${whyUnwritable[code ?? ''] ?? code}.`, { cause: error })
 }
 
-const asLine = (what: Head | Mark): Buffer => Buffer.from(`${JSON.stringify(what)}\n`)
-
 async function* inPieces(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let gathered: Buffer[] = []
   let size = 0
@@ -208,17 +207,20 @@ function linesFrom(client: Client, { name, columns }: Table): AsyncIterable<Buff
 export async function restore(
   connection: Connection,
   file: string,
+  told?: (at: RestoreProgress) => void,
 ): Promise<BackupReport & { readonly stopped: boolean }> {
   return over(connection, async (client) => {
     await client.query('begin')
     const tables = await tablesOf(client)
     await refuseUsed(client)
-    const lines = linesOf(file)
+    const read = { bytes: 0 }
+    const lines = linesOf(file, read)
     const head = await readHead(lines, file)
     const other = whyOtherSchema(head.migrations, await migrationsOf(client))
     if (other !== undefined) throw new Error(other)
     await makeRoom(client, tables, head)
-    const rows = await fill(client, tables, lines, file)
+    const { size } = await stat(file)
+    const rows = await fill(client, tables, lines, file, (at) => told?.({ ...at, part: read.bytes / size }))
     for (const { name } of tables) await client.query(`alter table ${quoted(name)} enable trigger user`)
     await client.query(renewMarkText)
     const { rowCount } = await client.query(stopRestored.text)
@@ -245,14 +247,17 @@ async function fill(
   tables: readonly Table[],
   lines: AsyncIterator<string>,
   file: string,
+  told: (at: BackupProgress) => void,
 ): Promise<number> {
   let table: Table | undefined
   let page: string[] = []
   let pageBytes = 0
   let rows = 0
   const flush = async () => {
-    if (table !== undefined && page.length > 0) await insertPage(client, table, page)
-    rows += page.length
+    if (table !== undefined && page.length > 0) {
+      await insertPage(client, table, page)
+      told({ table: table.name, rows: (rows += page.length) })
+    }
     page = []
     pageBytes = 0
   }
@@ -277,19 +282,6 @@ async function fill(
   }
 }
 
-/**
- * PostgreSQL takes no column out of a line that has U+0000, or half a surrogate pair, anywhere in it. No text has either, but a column of JSON is kept as it
- * came, and one such word of a stranger would keep all rows from coming back. It is told as what is kept today is (`keepUnmatched`): as U+FFFD.
- */
-function readable(line: string): string {
-  if (!/\\u(?:0000|d[89a-f])/i.test(line)) return line
-  // Each backslash with what belongs to it, so that none that is a character itself begins an escape: a whole pair stays.
-  return line.replace(
-    /\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(u0000|ud[89a-f][0-9a-f]{2})|.)/gi,
-    (escape, alone?: string) => (alone === undefined ? escape : '\\ufffd'),
-  )
-}
-
 async function insertPage(client: Client, { name, columns }: Table, page: readonly string[]): Promise<void> {
   const list = columns.map(quoted).join(', ')
   await client.query(
@@ -298,51 +290,6 @@ async function insertPage(client: Client, { name, columns }: Table, page: readon
        cross join lateral json_populate_record(null::${quoted(name)}, given.line::json)`,
     [page],
   )
-}
-
-/** No row begins with these members: names of columns come first, and no table has such ones. */
-function markOf(line: string): Mark | undefined {
-  return line.startsWith('{"table":') || line.startsWith('{"end":true') ? (JSON.parse(line) as Mark) : undefined
-}
-
-/** What its first line says; undefined where that is no backup's. */
-export function headOf(line: string): Head | undefined {
-  try {
-    const head = JSON.parse(line) as Head
-    return head.posthorn === 1 && Array.isArray(head.migrations) ? head : undefined
-  } catch {
-    return undefined
-  }
-}
-
-async function readHead(lines: AsyncIterator<string>, file: string): Promise<Head> {
-  const no = new Error(`${file} is no backup of Posthorn.`)
-  try {
-    const { value } = await lines.next()
-    const head = headOf(value as string)
-    if (head === undefined) throw no
-    return head
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
-      throw new Error(`There is no file ${file}.`, { cause: error })
-    throw no
-  }
-}
-
-/** Split at line feeds alone: other line separators are text of somebody. */
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const plain = createZstdDecompress({ chunkSize })
-  const bytes = createReadStream(file).on('error', (error) => plain.destroy(error))
-  let pieces: Buffer[] = []
-  for await (const chunk of bytes.pipe(plain) as AsyncIterable<Buffer>) {
-    let from = 0
-    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
-      yield Buffer.concat([...pieces, chunk.subarray(from, at)]).toString('utf8')
-      pieces = []
-      from = at + 1
-    }
-    pieces.push(chunk.subarray(from))
-  }
 }
 
 /** A database with a workspace is somebody's. */

@@ -165,8 +165,13 @@ async function stoppedSince(db: Db): Promise<Date | undefined> {
   return found.toSorted((one, other) => one.getTime() - other.getTime())[0]
 }
 
-/** What could be sent between `since` and the moment when delivery stopped becomes delivery_unknown; answers how many. */
-export async function assumeSentSince(db: Db, since: Date, refused?: Refused): Promise<number> {
+/** What could be sent between `since` and the moment when delivery stopped becomes delivery_unknown; answers how many. `told` hears after each bite how many so far. */
+export async function assumeSentSince(
+  db: Db,
+  since: Date,
+  refused?: Refused,
+  told?: (moved: number) => void,
+): Promise<number> {
   await db.rows(stopByOperator) // where nothing has stopped it yet
   const till = (await stoppedSince(db)) ?? (await databaseNow(db))
   let moved = 0
@@ -179,6 +184,7 @@ export async function assumeSentSince(db: Db, since: Date, refused?: Refused): P
       refused,
     )
     moved += step?.moved ?? 0
+    told?.(moved)
     after = step?.last ?? null
   }
   return moved

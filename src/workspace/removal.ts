@@ -42,12 +42,18 @@ export interface Removed {
   readonly rows: number
 }
 
+/** For whoever waits: that it has begun, and every now and then how far it is. */
+export interface RemovalWords {
+  readonly told?: (words: string) => void
+  readonly tell?: (words: () => string) => void
+}
+
 export async function removeWorkspace(
   tools: { readonly db: Db; readonly systemMailbox: string | undefined },
   actor: string,
   workspace: Removable,
   { isSure, cancelsQueued }: RemovalWish,
-  told: (words: string) => void = () => undefined,
+  { told, tell }: RemovalWords = {},
 ): Promise<Removed> {
   const { db } = tools
   const { id, name } = workspace
@@ -55,13 +61,18 @@ export async function removeWorkspace(
   if (workspace.removingSince === undefined) {
     await refuseSystems(tools, workspace)
     if (!isSure) throw new Mistake(question(workspace, await readRemovalView(db, id), await readUnfinished(db, id)))
-    if (cancelsQueued) cancelled = await cancelQueued(db, actor, workspace)
+    if (cancelsQueued) cancelled = await cancelQueued(db, actor, workspace, tell)
     if (!(await beginRemoval(db, id, actor)))
       throw new Mistake(whyNot(workspace, await readUnfinished(db, id), cancelled, cancelsQueued), { code: 'conflict' })
   }
-  told(`Removing "${name}". Nothing gets in any more; if this ends before its time, the service carries it on.`)
+  told?.(`Removing "${name}". Nothing gets in any more; if this ends before its time, the service carries it on.`)
   let rows = 0
-  await carryOnRemoval(db, id, actor, { told: (more) => (rows += more) })
+  await carryOnRemoval(db, id, actor, {
+    told: (more) => {
+      rows += more
+      tell?.(() => `${rows} rows so far`)
+    },
+  })
   return { id, name, cancelled, rows }
 }
 
@@ -81,7 +92,12 @@ async function refuseSystems(
     )
 }
 
-async function cancelQueued(db: Db, actor: string, { id, name, status }: Removable): Promise<number> {
+async function cancelQueued(
+  db: Db,
+  actor: string,
+  { id, name, status }: Removable,
+  tell: RemovalWords['tell'],
+): Promise<number> {
   const stop = (await readStops(db.rows)).find(({ kind }) => kind !== 'drain')
   if (stop !== undefined)
     throw new Mistake(
@@ -98,7 +114,10 @@ async function cancelQueued(db: Db, actor: string, { id, name, status }: Removab
       () => ({ target: id, facts: block }),
     )
   let cancelled = 0
-  for (let many: number; (many = await cancelWaiting(db, id)) > 0;) cancelled += many
+  for (let many: number; (many = await cancelWaiting(db, id)) > 0;) {
+    cancelled += many
+    tell?.(() => `${cancelled} messages cancelled so far`)
+  }
   return cancelled
 }
 
