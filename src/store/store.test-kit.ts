@@ -79,7 +79,8 @@ export interface StoreWorld {
   claimed(sender: Sender, claims: readonly ClaimedAs[]): Promise<Armable[]>
   /** The history of a message: `sequence type status rank`. */
   history(id: MessageId): Promise<string[]>
-  close(): Promise<void>
+  /** A pool waits for all of its lines: one that is not given back within this time is told. */
+  close(withinMs?: number): Promise<void>
 }
 
 export interface ClaimedAs {
@@ -209,10 +210,12 @@ export async function openStoreWorld(): Promise<StoreWorld> {
   }
 
   let closed: Promise<void> | undefined
-  const close = async (): Promise<void> => {
+  const close = async (withinMs: number): Promise<void> => {
     ids.stop()
-    await Promise.all([...pools.map((pool) => pool.close()), ...sessions.map((each) => each.end())])
+    const given = Promise.all([...pools.map((pool) => pool.close()), ...sessions.map((each) => each.end())])
+    const end = await Promise.race([given, setTimeout(withinMs, 'late' as const, { ref: false })])
     await database.drop()
+    if (end === 'late') throw new Error('a transaction of this world was never ended: its work waits for something')
   }
 
   return {
@@ -290,6 +293,6 @@ export async function openStoreWorld(): Promise<StoreWorld> {
           [id],
         )
       ).map(({ line }) => line),
-    close: () => (closed ??= close()),
+    close: (withinMs = 30_000) => (closed ??= close(withinMs)),
   }
 }
