@@ -139,7 +139,9 @@ function Frame({ children }: { readonly children: ReactNode }) {
         <Brand />
         {/* The menu that names it is closed here, and whoever is in several must not suppress somebody in the wrong one. */}
         {session.workspaces.length > 1 && (
-          <p className="ml-auto min-w-0 truncate pl-2 text-sm text-soft">{workspace?.name}</p>
+          <p dir="auto" className="ml-auto min-w-0 truncate pl-2 text-sm text-soft">
+            {workspace?.name}
+          </p>
         )}
       </header>
       <aside
@@ -279,11 +281,17 @@ function WorkspaceMenu({ done }: { readonly done: () => void }) {
     if (list !== undefined) void navigate({ to: list })
   }
   if (session.workspaces.length === 1)
-    return <p className="truncate rounded-lg border border-line px-3 py-1.5 text-sm font-medium">{workspace.name}</p>
+    return (
+      <p dir="auto" className="truncate rounded-lg border border-line px-3 py-1.5 text-left text-sm font-medium">
+        {workspace.name}
+      </p>
+    )
   return (
     <Menu.Root>
       <Menu.Trigger className="flex items-center justify-between gap-2 rounded-lg border border-line px-3 py-1.5 text-sm font-medium hover:bg-sunken">
-        <span className="truncate">{workspace.name}</span>
+        <span dir="auto" className="truncate">
+          {workspace.name}
+        </span>
         <ChevronsUpDown aria-hidden className="size-4 shrink-0 text-soft" />
         <span className="sr-only">Change the workspace</span>
       </Menu.Trigger>
@@ -292,7 +300,7 @@ function WorkspaceMenu({ done }: { readonly done: () => void }) {
           <Menu.Popup className={menu}>
             {session.workspaces.map(({ workspaceId, name }) => (
               <Menu.Item key={workspaceId} className={item} onClick={() => change(workspaceId)}>
-                {name}
+                <span dir="auto">{name}</span>
               </Menu.Item>
             ))}
           </Menu.Popup>
@@ -332,7 +340,9 @@ function PersonMenu({ done, help }: { readonly done: () => void; readonly help: 
         <Menu.Root>
           <Menu.Trigger className="flex min-w-0 flex-1 items-center gap-2 rounded-md px-2 py-1.5 text-left text-sm hover:bg-sunken">
             <UserRound aria-hidden className="size-4 shrink-0 text-soft" />
-            <span className="truncate">{session.name ?? session.email}</span>
+            <span dir="auto" className="truncate">
+              {session.name ?? session.email}
+            </span>
           </Menu.Trigger>
           <Menu.Portal>
             <Menu.Positioner className="z-50" side="top" sideOffset={4} align="start">

@@ -59,8 +59,10 @@ export function useShortcuts(): readonly [helping: boolean, help: (open: boolean
   useEffect(() => {
     let leapUntil = 0
     const search = () => {
-      const field = document.querySelector<HTMLInputElement>('main input[type=search]')
-      if (field !== null) return field.select()
+      const fields = [...document.querySelectorAll<HTMLInputElement>('main input[type=search]')]
+      // One among closed filters is none that could be written in.
+      const field = fields.find((each) => each.checkVisibility())
+      if (field !== undefined) return field.select()
       searchIsWanted = true
       void navigate({ to: '/messages' })
     }

@@ -144,6 +144,12 @@ test(
     await loaded(page)
     await row.waitFor()
     expect([await filters.getAttribute('aria-expanded'), await state.inputValue()]).toEqual(['true', 'failed'])
+    // The key that goes to the search does not go to a field among closed filters.
+    await page.goto(`${visit.origin}/webhook`)
+    await loaded(page)
+    await page.keyboard.press('/')
+    await heading(page, 'Messages')
+    await expect.poll(() => page.evaluate('document.activeElement.name')).toBe('text')
     await page.setViewportSize({ width: 1280, height: 900 })
     await filters.waitFor({ state: 'hidden' })
   },
@@ -253,4 +259,20 @@ test('password managers are told whose password it is that is made or changed', 
   await heading(page, 'Account')
   const form = page.locator('form:has([name=newPassword])')
   expect(await form.locator('[autocomplete=username]').inputValue()).toBe(login.email)
+})
+
+test('a name that is written from the right is cut at its end, not at its beginning', slow, async () => {
+  const name = 'مساحة العمل الطويلة جدا '.repeat(5).trim()
+  await page.goto(`${visit.origin}/workspace`)
+  await loaded(page)
+  const field = page.getByLabel('Name')
+  await field.fill(name)
+  expect(await field.evaluate((box) => getComputedStyle(box).direction)).toBe('rtl')
+  await press(page, 'Save')
+  const here = page.getByRole('complementary').getByText(name)
+  await here.waitFor()
+  expect(await here.evaluate((box) => [getComputedStyle(box).direction, box.scrollWidth > box.clientWidth])).toEqual([
+    'rtl',
+    true,
+  ])
 })

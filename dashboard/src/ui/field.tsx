@@ -57,7 +57,13 @@ export function TextField({
   const id = useId()
   return (
     <Framed {...{ label, hint, mistake, id }}>
-      <input {...rest} id={id} {...described({ label, hint, mistake }, id)} className={`${control} h-9 ${className}`} />
+      <input
+        dir="auto"
+        {...rest}
+        id={id}
+        {...described({ label, hint, mistake }, id)}
+        className={`${control} h-9 ${className}`}
+      />
     </Framed>
   )
 }
