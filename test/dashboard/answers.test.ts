@@ -174,6 +174,13 @@ describe('with two workspaces', () => {
     const person = await arrive()
     await go(`/?workspace=${shop.id}`, person)
     await heading(person, 'Overview')
+    // A line that breaks is no answer.
+    let hasBroken = false
+    await person.route(`**/messages/${id}/timeline`, (route) => {
+      if (hasBroken || route.request().headers()['x-posthorn-workspace'] !== bakery.id) return route.continue()
+      hasBroken = true
+      return route.abort()
+    })
     await go(`/messages/${id}`, person)
     await person.getByText('No message with this id exists in your workspace.').waitFor()
     const change = person.getByRole('button', { name: 'Change to Bakery' })

@@ -2,7 +2,7 @@
 // found, the way there; whoever may not read it hears what everybody hears.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { getIn } from '../api.ts'
+import { getIn, isSilence } from '../api.ts'
 import { useLooking, type Workspace } from '../session.tsx'
 import { isId } from '../typed.ts'
 import { Button } from '../ui/button.tsx'
@@ -16,7 +16,11 @@ async function find(id: string, workspaces: readonly Workspace[], signal: AbortS
     const path = `/api/v1/messages/${encodeURIComponent(id)}/timeline`
     const isThere = await getIn(workspace.workspaceId, path, signal).then(
       () => true,
-      () => false,
+      (error: unknown) => {
+        // Where nobody answers it is asked again.
+        if (error instanceof Error && isSilence(error)) throw error
+        return false
+      },
     )
     signal.throwIfAborted()
     if (isThere) return workspace
