@@ -21,7 +21,7 @@ export interface RecipientStatus {
   readonly remoteMta?: string
   /** The address that failed was made of the recipient's by an alias or a list (sendmail's X-Actual-Recipient). */
   readonly another?: true
-  /** The report ends inside this block: what is missing might have said the opposite. */
+  /** The report, or as much of it as is read, ends inside this block: what is missing might have said the opposite. */
   readonly cut?: true
 }
 
@@ -45,18 +45,17 @@ const ofRecipient = new Set([
 const namesRecipient = ['final-recipient', 'original-recipient', 'x-actual-recipient']
 const fieldLine = /^([A-Za-z][A-Za-z0-9-]{1,40})[ \t]{0,4}:[ \t]{0,40}/
 
-/** Reads the text of the part; gives nothing where it has no recipient's block. `open`: the mail ends with this text. */
+/** Reads the text of the part; gives nothing where it has no recipient's block. `open`: it may have gone on behind this text. */
 export function readDeliveryStatus(text: string, open: boolean): DeliveryStatus | undefined {
   const message: Fields = new Map()
   const blocks: Fields[] = []
   let block: Fields | undefined
   let name: string | undefined
-  let left = limits.reportLinesMax
   const lines = linesOf(text)
   // What stands behind the last line end is no line.
   if (lines.at(-1) === '') lines.pop()
-  for (const line of lines) {
-    if (left-- === 0) break
+  const isLong = lines.length > limits.reportLinesMax
+  for (const line of lines.slice(0, limits.reportLinesMax)) {
     const bare = line.replace(/^(?:> ?){1,3}/, '')
     if (bare.trim() === '') {
       block = undefined
@@ -86,7 +85,7 @@ export function readDeliveryStatus(text: string, open: boolean): DeliveryStatus 
     if (fields.has(name)) name = undefined
     else fields.set(name, value)
   }
-  const cut = open ? block : undefined
+  const cut = open || isLong ? block : undefined
   const reporter = withoutType(message.get('reporting-mta'))
   const recipients = blocks.map((each) => statusOf(each, each === cut, reporter)).filter((each) => each !== undefined)
   return recipients.length === 0 ? undefined : { message, recipients }

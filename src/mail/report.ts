@@ -210,7 +210,8 @@ function statusIn(
   endsMail: (body: Buffer) => boolean,
 ): DeliveryStatus | undefined {
   for (const part of parts.filter(({ contentType }) => isStatus(contentType.value))) {
-    const read = readDeliveryStatus(beginningOf(part), endsMail(part.body))
+    const isLong = part.body.length > limits.reportTextBytesMax
+    const read = readDeliveryStatus(beginningOf(part), isLong || endsMail(part.body))
     if (read !== undefined) return read
   }
   if (!/^(?:> ?)?(?:final|original)-recipient[ \t]{0,4}:/im.test(notice)) return undefined
