@@ -348,7 +348,7 @@ test('what is kept while the disk refuses to empty the file is written all the s
   const written: string[] = []
   let refuse: ((error: Error) => void) | undefined
   const disk: JournalFile = {
-    appendFile: (text) => Promise.resolve(void written.push(String(text))),
+    appendFile: (text) => Promise.resolve(void written.push(text as string)),
     truncate: () => new Promise((_, reject) => (refuse = reject)),
     datasync: () => Promise.resolve(),
     close: () => Promise.resolve(),
