@@ -308,6 +308,20 @@ test('while this machine has no way to anywhere, mail for everybody waits, and g
   expect(await pass(20 * 60_000)).toEqual([])
 })
 
+test('what waits for a network, for names and for a host goes once when all of them are there again, and is tried as soon the next time', async () => {
+  const { world, attempt, pass } = watched()
+  for (const wait of [restMs, 2 * restMs]) {
+    world.wayOut = world.namesAnswer = false
+    attempt('one', unknown)
+    await pass(1_000)
+    world.wayOut = world.namesAnswer = true
+    await pass(1_000)
+    attempt('other', sent)
+    expect(await pass(wait - 3_000)).toEqual([])
+    expect(await pass(8 * restMs)).toEqual(['one'])
+  }
+})
+
 test('one host to which there is no way, where others are in reach, waits for its schedule', async () => {
   const { world, attempt, pass } = watched()
   attempt('m1', noWay)

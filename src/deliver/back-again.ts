@@ -32,6 +32,8 @@ interface Waiting {
   readonly since: number
   /** When the schedule tries it again. */
   readonly until: number
+  /** It may wait in several places, and goes with the first of them that is there again: that is once. */
+  isBack: boolean
 }
 
 /** They have answered something about a mail of ours. */
@@ -77,11 +79,11 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
     return [...(waiting?.values() ?? [])]
   }
 
-  const enter = (name: string, { id, epoch, token }: Claimed, delayMs: number): void => {
+  const enter = (name: string, one: Waiting): void => {
     if (known >= limits.outOfReachKnownMax) return
     const waiting = places.get(name) ?? new Map<MessageId, Waiting>()
     places.set(name, waiting)
-    waiting.set(id, { claim: { id, epoch, token }, since: now(), until: now() + delayMs })
+    waiting.set(one.claim.id, one)
     known++
   }
 
@@ -92,7 +94,10 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
   }
 
   const back = (name: string): void => {
-    for (const { claim, since } of take(name)) {
+    for (const one of take(name)) {
+      if (one.isBack) continue
+      one.isBack = true
+      const { claim, since } = one
       const before = times.get(claim.id) ?? 0
       times.set(claim.id, before + 1)
       due.push({ claim, from: since + (limits.backAgainMs * 2 ** before) / timeScale })
@@ -116,12 +121,14 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
       if (ending?.status !== 'retrying') times.delete(claimed.id)
       if (result.routeKind === 'sandbox') return
       if (ending?.status === 'retrying' && ending.usesTry && isOutOfReach(result)) {
-        const { delayMs = 0 } = ending
-        enter(place, claimed, delayMs)
+        const { id, epoch, token } = claimed
+        const until = now() + (ending.delayMs ?? 0)
+        const one: Waiting = { claim: { id, epoch, token }, since: now(), until, isBack: false }
+        enter(place, one)
         const isUnnamed = result.trouble === 'dns_failure'
-        if (isUnnamed && result.routeKind === 'mx') enter(nameServers, claimed, delayMs)
+        if (isUnnamed && result.routeKind === 'mx') enter(nameServers, one)
         // Name servers of this machine itself answer without a way out, what they can.
-        if (isUnnamed || isNoWay(result.cause)) enter(wayOut, claimed, delayMs)
+        if (isUnnamed || isNoWay(result.cause)) enter(wayOut, one)
       } else if (spokenTo.has(result.phase) && result.reply !== undefined) back(place)
     },
     look: async () => {
