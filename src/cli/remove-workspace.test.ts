@@ -104,6 +104,15 @@ test('behind a restored database nothing is cancelled, for it may have been sent
   expect((await posthorn('workspace', 'show', 'shop')).out).toContain('active')
 })
 
+test('where another server has taken over and no node has looked yet, nothing is cancelled, and it says what to do', async () => {
+  const shop = await wholeWorkspace(world, 'shop')
+  await makeAdmitter(world.db).admit(world.submission(shop))
+  await world.db.run(`insert into installation (name, value) values ('timeline', '00000000')`)
+  const { status, err } = await posthorn('workspace', 'remove', 'shop', '--cancel-queued', '--yes')
+  expect([status, err]).toEqual([1, expect.stringContaining('Start the service, and give the same command again')])
+  expect((await posthorn('workspace', 'show', 'shop')).out).toContain('active')
+})
+
 test('killed in the middle, it takes no changes, and the same command carries it on', async () => {
   const { workspaceId } = await wholeWorkspace(world, 'shop')
   const session = await world.holding('lock table suppressions in access exclusive mode')

@@ -69,6 +69,29 @@ test('a reply whose end was written by a commit that its standby may not have is
   expect([journal.kept.length, journal.settled]).toEqual([1, []])
 })
 
+test('what failed, and was handed back since nobody has decided about a failover, is told as that: the log does not end with a failure that counts for nothing', async () => {
+  const [claim] = await world.claimed(sender, [{}])
+  const failed: Ending = {
+    ...(claim as Armable),
+    workspaceId: sender.workspaceId,
+    status: 'failed',
+    usesTry: true,
+    outcome: 'failed',
+    attempt: { phase: 'rcpt', smtp: { code: 550 } },
+    event: {},
+  }
+  await world.db.run(`select stop_delivery_1('pause', 'timeline', null)`)
+  const lines: object[] = []
+  const log = { ...silentLog, attempted: (facts: object) => void lines.push(facts) }
+  const recorder = makeRecorder(world.db, world.db, await world.node())
+  const patience = new AbortController().signal
+  const unheard = makeUnheard({ db: world.db, recorder, journal: memoryJournal(), log, leaseMs: 60_000, patience })
+  await unheard.tell(failed, { leaseEndsAt: Infinity, replied: false })
+  await world.db.run('delete from delivery_stops')
+  expect(await statusOf(failed.id)).toBe('retrying')
+  expect(lines).toEqual([expect.objectContaining({ messageId: failed.id, outcome: 'retry', reason: 'handed_back' })])
+})
+
 test('a reply that an earlier life has left leaves the journal when what it was told by has reached the standby', async () => {
   const { db, standby } = withoutStandby()
   const ending = await answered()

@@ -79,6 +79,15 @@ export function makeUnheard({ db, recorder, journal, log, leaseMs, patience }: U
             epoch: ending.epoch,
           })
         if (!done && teller.replied) await keepEvidence(ending)
+        // The attempt's own line has said what was seen, which is not what became of it.
+        if (done === 'handed_back')
+          log.attempted({
+            messageId: ending.id,
+            workspaceId: ending.workspaceId,
+            outcome: 'retry',
+            trouble: 'shutdown',
+            reason: 'handed_back',
+          })
         return true
       } catch (error) {
         log.fault('finish', error, { messageId: ending.id })

@@ -203,6 +203,17 @@ describe('a backup', () => {
     expect(new Date(since).getTime()).toBeGreaterThanOrEqual(before.getTime() - 1)
   })
 
+  test('taken by a clock that was ahead of the one where it is put back: what waits in it is no younger than the stop', async () => {
+    const [ahead, there] = [await ending(storeWorld), await ending(freshDatabase)]
+    await makeAdmitter(ahead.db).admit(ahead.submission(await ahead.sender()))
+    await ahead.db.run(`update messages set created_at = '2100-01-01Z'`)
+    const told = join(folder, 'ahead.backup')
+    await backUp(ahead.connection, told)
+    await restore(there.connection, told)
+    const { delivery_stops: stops = [] } = await contentOf(there.connection)
+    expect(stops).toEqual([expect.stringMatching(/^\(fence,restored,,"2100-01-01/)])
+  })
+
   test('is not put over a database that is used', async () => {
     await expect(restore(world.connection, file)).rejects.toThrow(/empty database/)
   })

@@ -328,7 +328,7 @@ describe.each(['fence', 'pause'])(
       const recorder = makeRecorder(world.db, world.db, await world.node())
       const [claim] = (await world.claimed(sender, [{}])) as [Armable]
       await stop()
-      expect(await recorder.finish(endingOf(claim, beforeDot))).toBe(true)
+      expect(await recorder.finish(endingOf(claim, beforeDot))).toBe('handed_back')
       expect(await statusOf(claim.id)).toBe('retrying')
       expect(await world.value('select attempts from outbound where message_id = $1', [claim.id])).toBe(0)
       const told = `select type, facts from events where message_id = $1 order by sequence desc limit 1`
@@ -359,7 +359,7 @@ describe.each(['fence', 'pause'])(
           endingOf(tried, { status: 'retrying', delayMs: 1_000, outcome: 'retry', attempt: temporary.attempt }),
         ),
       ).toBe(true)
-      expect(await recorder.finish(endingOf(armed, { ...beforeDot, evidence: 'not_written' }))).toBe(true)
+      expect(await recorder.finish(endingOf(armed, { ...beforeDot, evidence: 'not_written' }))).toBe('handed_back')
       expect(await Promise.all([dotted, tried, armed].map(({ id }) => statusOf(id)))).toEqual([
         'failed',
         'retrying',
@@ -701,6 +701,26 @@ describe('the operator decides', () => {
         'delivery_unknown',
         'queued',
       ])
+    },
+  )
+
+  // The last that was accepted before the failover is what was sent, and is lacking.
+  test.each(['node', 'operator', 'standby'])(
+    'to assume that it was sent: also what was accepted last on a server whose clock was ahead of this one’s (stopped by the %s)',
+    async (by) => {
+      const mark = await delivering()
+      await check(mark.node, { counter: mark.counter, era: 0 })
+      const [accepted] = await queued()
+      await world.db.run(
+        `with ahead as (update messages set created_at = app_now() + interval '20 seconds' where id = $1 returning created_at at)
+         update outbound set due_at = ahead.at from ahead where message_id = $1`,
+        [accepted],
+      )
+      if (by === 'standby') await world.db.run(`insert into delivery_stops (kind, reason) values ('fence', 'test')`)
+      await world.db.run(`update installation set value = '00000000' where name in ('timeline', 'timeline_seen')`)
+      if (by !== 'operator') await check(mark.node, { counter: mark.counter + 1, era: 0 })
+      expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+      expect(await statusOf(accepted as string)).toBe('delivery_unknown')
     },
   )
 

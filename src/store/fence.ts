@@ -46,6 +46,12 @@ export async function checkInNode(ask: Ask, node: string, name: string, mark: No
   return answer
 }
 
+const unknownServer = sql('unknown-server', 'select is_unknown_server_1() unknown')
+
+/** Another server than the one that was delivered from, or one that took over from it, and no node has compared itself with it: its rows prove nothing yet. */
+export const isUnknownServer = async (db: Db): Promise<boolean> =>
+  (await db.rows<{ unknown: boolean }>(unknownServer))[0]?.unknown === true
+
 const vouch = sql('vouch', 'select pg_advisory_lock_shared(7364, 2)')
 
 /** While this session lives, it says that a node which knows this database delivers from it. No copy of the database says so. */
@@ -143,12 +149,12 @@ const lift = sql('lift-fence', 'select * from lift_fence_1()')
 /**
  * A backup was put back on purpose: said in the transaction that puts it there. Also where nothing in it was unsent, because the next start would find
  * another cluster, or a row behind its file; as there, a database without a message has nothing that could be sent twice. A stop that stands in the
- * backup was over when it was taken out of it: what was accepted, or came due, since then may have been sent before now.
+ * backup was over when it was taken out of it: what was accepted, or came due, since then may have been sent before now, whatever the clock here says.
  */
 export const stopRestored = sql(
   'stop-restored',
   `with over as (delete from delivery_stops where kind = 'pause' and exists (select from messages))
-   insert into delivery_stops (kind, reason) select 'fence', 'restored' where exists (select from messages)
+   insert into delivery_stops (kind, reason, since) select 'fence', 'restored', stopped_at_1() where exists (select from messages)
    on conflict (kind) do update set reason = excluded.reason, facts = null, since = excluded.since`,
 )
 

@@ -148,7 +148,7 @@ async function armBatch(db: Db, claims: readonly Armable[], { node, counter }: M
   return claims.map((claim) => answers.get(claimName(claim)) ?? { answer: 'lost', counter: null })
 }
 
-/** One claim's end, as `finish_1` wants it. Optional members are left out. */
+/** One claim's end, as `finish_2` wants it. Optional members are left out. */
 export interface Ending extends Claim {
   readonly workspaceId: WorkspaceId
   readonly status: (typeof moves)['sending'][number]
@@ -202,7 +202,7 @@ interface Relayed {
   readonly id: MessageId
 }
 
-const finish = sql('finish', 'select * from finish_1($1::text::json, $2::uuid[])')
+const finish = sql('finish', 'select id, epoch, handed_back "handedBack" from finish_2($1::text::json, $2::uuid[])')
 /** The ids are kept in the same transaction, and whoever has decided meanwhile: the relay has the message under them. */
 const finishRelayed = sql(
   'finish-relayed',
@@ -211,21 +211,22 @@ const finishRelayed = sql(
      select r.route, r.provider_id, r.w, r.id, app_now()
        from json_to_recordset($3::text::json) as r (route uuid, provider_id text, w uuid, id uuid) order by r.route, r.provider_id, r.w, r.id
      on conflict do nothing)
-   select * from finish_1($1::text::json, $2::uuid[])`,
+   select id, epoch, handed_back "handedBack" from finish_2($1::text::json, $2::uuid[])`,
 )
 
-async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<boolean[]> {
+async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<Finished[]> {
   const ordered = inOrder(endings.map(({ claim: { id }, json }) => ({ id, json })))
   const batch = `[${ordered.map(({ json }) => json).join(',')}]`
   const ids = endings.map(({ claim }) => claim.id)
   const relayed = endings.flatMap((ending) => ending.relayed ?? [])
+  type Row = { readonly id: string; readonly epoch: number; readonly handedBack: boolean }
   const ask = () =>
     relayed.length === 0
-      ? db.rows<{ id: string; epoch: number }>(finish, [batch, ids])
-      : db.rows<{ id: string; epoch: number }>(finishRelayed, [batch, ids, JSON.stringify(relayed)])
+      ? db.rows<Row>(finish, [batch, ids])
+      : db.rows<Row>(finishRelayed, [batch, ids, JSON.stringify(relayed)])
   const rows = await despiteDeadlocks(ask)
-  const done = new Set(rows.map((row) => claimName(row)))
-  return endings.map(({ claim }) => done.has(claimName(claim)))
+  const done = new Map(rows.map((row) => [claimName(row), row.handedBack ? ('handed_back' as const) : true]))
+  return endings.map(({ claim }) => done.get(claimName(claim)) ?? false)
 }
 
 export function relayedOf({ relay, providerMessageId, workspaceId, id }: Ending): Relayed | undefined {
@@ -263,11 +264,13 @@ export function endingJson({ workspaceId, ...ending }: Ending): string {
   })
 }
 
+export type Finished = boolean | 'handed_back'
+
 export interface Recorder {
   /** Rejects when the answer is not known, or somebody holds the row: then the dot is renounced for good. */
   arm(claim: Armable): Promise<ArmAnswer>
-  /** Resolves to false when someone else has decided meanwhile. Rejects when it is not known whether it was written, or somebody holds a row of it: ask again. */
-  finish(ending: Ending): Promise<boolean>
+  /** Resolves to false when someone else has decided meanwhile; `handed_back`: nobody has decided about a failover, so that it failed counts for nothing. Rejects when it is not known whether it was written, or somebody holds a row of it: ask again. */
+  finish(ending: Ending): Promise<Finished>
 }
 
 /** Arms and finishes of concurrent attempts, each committed in batches over its own connection. */
@@ -284,11 +287,11 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   const armable = heldMessages<Armable>(armDb, ({ id }) => ({ id }))
   const endable = heldMessages<QueuedEnding>(finishDb, ({ message }) => message)
   const armPast = pastHeld<Armable, Armed>(armDb, armable, (claims) => armBatch(armDb, claims, mark))
-  const finishPast = pastHeld<QueuedEnding, boolean>(finishDb, endable, (rows) => finishBatch(finishDb, rows), {
+  const finishPast = pastHeld<QueuedEnding, Finished>(finishDb, endable, (rows) => finishBatch(finishDb, rows), {
     byHalves: true, // a suppression, and its workspace
   })
   const arms = new Batch<Armable, Armed | HeldUp>(armPast, armBounds, mayBlameRows)
-  const endings = new Batch<QueuedEnding, boolean | HeldUp>(finishPast, endingBounds, mayBlameRows)
+  const endings = new Batch<QueuedEnding, Finished | HeldUp>(finishPast, endingBounds, mayBlameRows)
   return {
     arm: async (claim) => {
       const { answer, counter } = unlessHeldUp(await arms.add(claim))

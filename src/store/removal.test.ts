@@ -257,6 +257,27 @@ describe('mail that is not final', () => {
     expect(await cancelWaiting(world.db, shop.workspaceId)).toBe(1)
   })
 
+  test.each(['timeline', 'system_identifier'])(
+    'where another server has taken over, and no node has compared itself with it yet, it is not cancelled: it may have been sent (%s)',
+    async (name) => {
+      const shop = await wholeWorkspace(world, 'shop')
+      const submission = world.submission(shop)
+      await makeAdmitter(world.db).admit(submission)
+      await world.db.run(`update workspaces set status = 'blocked' where id = $1`, [shop.workspaceId])
+      const before = await world.db.run<{ value: string }>('select value from installation where name = $1', [name])
+      await world.db.run(
+        `insert into installation (name, value) values ($1, '00000000') on conflict (name) do update set value = excluded.value`,
+        [name],
+      )
+      expect(await cancelWaiting(world.db, shop.workspaceId)).toBe(0)
+      expect(await world.history(submission.fields['id'] as never)).toEqual(['1 message.queued queued 0'])
+      await world.db.run('delete from installation where name = $1', [name])
+      for (const { value } of before)
+        await world.db.run('insert into installation (name, value) values ($1, $2)', [name, value])
+      expect(await cancelWaiting(world.db, shop.workspaceId)).toBe(1)
+    },
+  )
+
   test.each([
     ['fence', 0],
     ['pause', 0],

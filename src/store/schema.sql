@@ -1030,6 +1030,7 @@ declare
   mine record;
   ids uuid[] := '{}';
 begin
+  if is_unknown_server_1() then return 0; end if;
   for mine in
     select o.message_id, o.workspace_id from outbound o
      where o.workspace_id = space and o.lease_until is null and o.attempts >= 0
@@ -1106,7 +1107,7 @@ begin
   -- A stop that stands here since before this server took over may have been over by then, and delivery gone on: it stands since now.
   if here.timeline <> (select i.value from installation i where i.name in ('timeline', 'timeline_seen') order by i.name desc limit 1) then
     delete from delivery_stops where kind = 'pause';
-    update delivery_stops set since = app_now() where kind = 'fence';
+    update delivery_stops set since = stopped_at_1() where kind = 'fence';
   end if;
   perform remember_installation('timeline_seen', here.timeline);
   era_now := coalesce((select i.value::bigint from installation i where i.name = 'era'), 0);
@@ -1702,16 +1703,24 @@ AS $function$
 $function$;
 CREATE OR REPLACE FUNCTION public.finish_1(batch json, ids uuid[])
  RETURNS TABLE(id uuid, epoch integer)
+ LANGUAGE sql
+AS $function$
+  select f.id, f.epoch from finish_2(batch, ids) f
+$function$;
+CREATE OR REPLACE FUNCTION public.finish_2(batch json, ids uuid[])
+ RETURNS TABLE(id uuid, epoch integer, handed_back boolean)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
   now_at timestamptz := app_now();
   done integer;
+  failures text[] := '{}';
 begin
   perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
   -- Whoever lifts a stop has chosen behind these locks, or before them.
   if exists (select from delivery_stops where kind in ('fence', 'pause')) then
+    failures := array(select e.id::text || ' ' || e.epoch from endings_of_2(batch) e where e.status = 'failed');
     batch := handed_back_1(batch);
   end if;
 
@@ -1785,11 +1794,11 @@ begin
       from record r where r.suppress order by r.w, r.recipient_key, r.id
     on conflict (workspace_id, recipient_key) do nothing
   )
-  select r.id, r.epoch from record r;
+  select r.id, r.epoch, r.status = 'retrying' and r.id::text || ' ' || r.epoch = any (failures) from record r;
 
   get diagnostics done = row_count;
   if done < cardinality(ids) then
-    return query select l.id, l.epoch from late_proof_1(batch) l;
+    return query select l.id, l.epoch, false from late_proof_1(batch) l;
   end if;
 end $function$;
 CREATE OR REPLACE FUNCTION public.handed_back_1(batch json)
@@ -1865,6 +1874,14 @@ CREATE OR REPLACE FUNCTION public.is_awaited_1(counter bigint, confirmed_at time
  STABLE
 AS $function$
   select confirmed_at > app_now() - case when counter > 0 then forgotten_ms else least(forgotten_ms, 3600000) end * interval '1 millisecond'
+$function$;
+CREATE OR REPLACE FUNCTION public.is_unknown_server_1()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select exists (select from delivery_server() here join installation i on i.name = 'system_identifier' and i.value <> here.system_identifier
+                                                                         or i.name = 'timeline' and i.value <> here.timeline)
 $function$;
 CREATE OR REPLACE FUNCTION public.judged_replies_1(batch json)
  RETURNS TABLE(ending json, id uuid, w uuid, epoch integer, token bigint, orphan boolean, known boolean)
@@ -2428,7 +2445,17 @@ CREATE OR REPLACE FUNCTION public.stop_delivery_1(kind text, reason text, facts 
  RETURNS void
  LANGUAGE sql
 AS $function$
-  insert into delivery_stops (kind, reason, facts) values (kind, reason, facts) on conflict do nothing
+  insert into delivery_stops (kind, reason, facts, since) values (kind, reason, facts, stopped_at_1()) on conflict do nothing
+$function$;
+CREATE OR REPLACE FUNCTION public.stopped_at_1()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+  -- in whole milliseconds, which is what comes back from those who read it
+  select case when newest.at > app_now() then date_trunc('milliseconds', newest.at + interval '999 microseconds') else app_now() end
+    from (select max(m.created_at) at from (select x.workspace_id, x.message_id from outbound x order by x.message_id desc limit 1000) o
+            cross join lateral (select x.created_at from messages x where x.workspace_id = o.workspace_id and x.id = o.message_id limit 1) m) newest
 $function$;
 CREATE OR REPLACE FUNCTION public.tell_1(channel text)
  RETURNS void

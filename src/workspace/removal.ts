@@ -4,7 +4,7 @@
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
-import { readStops } from '../store/fence.ts'
+import { isUnknownServer, readStops } from '../store/fence.ts'
 import {
   beginRemoval,
   cancelWaiting,
@@ -102,6 +102,11 @@ async function cancelQueued(
   if (stop !== undefined)
     throw new Mistake(
       `Delivery is stopped (${stop.kind}: ${stop.reason}), and what waits may have been sent already: \`posthorn recover\` decides that first. Nothing of "${name}" was cancelled or removed.`,
+      { code: 'conflict' },
+    )
+  if (await isUnknownServer(db))
+    throw new Mistake(
+      `Another database server has taken over, and no node has compared what it delivered with it yet, so what waits may have been sent already. Start the service, and give the same command again. Nothing of "${name}" was cancelled or removed.`,
       { code: 'conflict' },
     )
   const block = { status: 'blocked' }

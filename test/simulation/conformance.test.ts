@@ -17,6 +17,8 @@ import {
   type Mark,
   type Recorder,
 } from '../../src/store/outbound.ts'
+import { expireSome } from '../../src/store/expire.ts'
+import { cancelWaiting } from '../../src/store/removal.ts'
 import { storeWorld, type Sender } from '../../src/store/store.test-kit.ts'
 import { leastId } from '../../src/store/message-id.ts'
 import { chance, type Chance } from '../world/random.ts'
@@ -40,11 +42,14 @@ interface Side {
   readonly mark: { node: string; counter: number }
   admit(id: MessageId, recipient: string, ageMs: number): Promise<void>
   suppress(recipient: string): Promise<void>
+  /** All that waits. */
+  cancel(): Promise<number>
+  expire(): Promise<readonly string[]>
   clearStops(): Promise<void>
   dump(): Promise<object>
 }
 
-function sideOf(db: Db, node: string, rest: Pick<Side, 'admit' | 'suppress' | 'clearStops' | 'dump'>): Side {
+function sideOf(db: Db, node: string, rest: Omit<Side, 'db' | 'recorder' | 'mark'>): Side {
   const mark: Mark & { counter: number } = {
     node,
     counter: 0,
@@ -62,6 +67,12 @@ function modelSide(node: string, clock: { now: number }): { side: Side; model: M
   const side = sideOf(model.db(), node, {
     admit: (id, recipient, ageMs) => Promise.resolve(model.admit(id, recipient, ageMs)),
     suppress: (recipient) => Promise.resolve(void model.suppressed.add(recipient)),
+    cancel: async () =>
+      Number((await model.db().rows<{ many: number }>({ name: 'cancel-waiting', text: '' }))[0]?.many),
+    expire: async () => {
+      const ids = [...model.outbound.keys()]
+      return (await model.db().rows<{ id: string }>({ name: 'expire', text: '' }, [ids])).map(({ id }) => id).sort()
+    },
     clearStops: () => {
       model.stops.clear()
       model.orphans.clear()
@@ -134,6 +145,13 @@ async function realSide(node: string, { workspaceId, mailboxId }: Sender): Promi
         [workspaceId, recipient],
       )
     },
+    cancel: async () => {
+      await db.run(`update workspaces set status = 'blocked' where id = $1`, [workspaceId])
+      const many = await cancelWaiting(db, workspaceId)
+      await db.run(`update workspaces set status = 'active' where id = $1`, [workspaceId])
+      return many
+    },
+    expire: async () => [...(await expireSome(db, 0)).expired].sort(),
     clearStops: async () => {
       await db.run('delete from delivery_stops')
       await db.run('delete from orphaned_replies')
@@ -250,7 +268,7 @@ test.each([1, 2, 3, 4])(
     }
     const operations = [
       {
-        weight: 6,
+        weight: 8,
         name: 'admit',
         run: async () => {
           const id = world.nextId()
@@ -360,6 +378,12 @@ test.each([1, 2, 3, 4])(
         },
       },
       {
+        weight: 2,
+        name: 'fail what waits',
+        run: () =>
+          dice.happens(0.8) ? same('expire', (side) => side.expire()) : same('cancel', (side) => side.cancel()),
+      },
+      {
         weight: 6,
         name: 'time',
         run: async () => {
@@ -413,7 +437,7 @@ test.each([1, 2, 3, 4])(
     await world.db.run('update test_clock set at = $1', [new Date(clock.now)])
     await operations[0].run()
     await operations[1].run()
-    for (let n = 0; n < 160; n++) {
+    for (let n = 0; n < 240; n++) {
       const { name, run } = dice.weighted(operations)
       counts.set(name, (counts.get(name) ?? 0) + 1)
       await run()

@@ -1,4 +1,4 @@
-// The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_1 with handed_back_1 and late_proof_1, reap_3, replay_3, check_in_1, and what an operator
+// The queue's functions in memory, for the simulation: claim, heartbeat, arm_5, finish_2 with handed_back_1 and late_proof_1, reap_3, replay_3, check_in_1, and what an operator
 // decides after a restore (assume_sent_2, lift_fence_1), as far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
 // a way to write such a function wrongly that the model checker named; the simulation must see each fail.
 import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
@@ -17,6 +17,10 @@ export type Flaw =
   | 'what is under way is not assumed to be sent'
   | 'what may have gone early is spared'
   | 'a failure counts though nobody has decided'
+  | 'cancelled behind a failover that nobody has noticed'
+  | 'cancelled though somebody has it'
+  | 'sent again without its key'
+  | 'a stop is as old as its clock says'
 
 /** For an hour, which no schedule has. */
 const unarmedForgottenMs = 30_000
@@ -67,6 +71,7 @@ export interface Kept {
   readonly eras: Map<string, number>
   readonly stops: Map<string, Stop>
   readonly orphans: Map<string, FinishRow>
+  readonly sentAgain: Map<MessageId, MessageId>
   readonly timeline: number | undefined
   readonly timelineSeen: number | undefined
   readonly era: number
@@ -165,6 +170,8 @@ export class ModelDatabase {
   eras = new Map<string, number>()
   stops = new Map<string, Stop>()
   orphans = new Map<string, FinishRow>()
+  /** As which other message. */
+  sentAgain = new Map<MessageId, MessageId>()
   /** On which all of them were. */
   timeline: number | undefined
   /** On which somebody has compared himself with it. */
@@ -186,8 +193,8 @@ export class ModelDatabase {
 
   /** All that is committed by now. */
   kept(): Kept {
-    const { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans } = this
-    const tables = { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans }
+    const { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans, sentAgain } = this
+    const tables = { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans, sentAgain }
     const { timeline, timelineSeen, era, eraSeen } = this
     return { ...structuredClone(tables), at: this.#options.now(), timeline, timelineSeen, era, eraSeen }
   }
@@ -232,6 +239,17 @@ export class ModelDatabase {
     })
   }
 
+  /** As `admit_sent_again`, with the key of the admission: there is one follower, whoever asks, and how often. False: it is refused. */
+  sendAgain(id: MessageId, as: MessageId, ageMs: number): boolean {
+    const { recipient, status } = this.#record(id)
+    const hasFollower = this.sentAgain.has(id) && this.#options.flaw !== 'sent again without its key'
+    if (hasFollower || (status !== 'failed' && status !== 'delivery_unknown') || this.suppressed.has(recipient))
+      return false
+    this.admit(as, recipient, ageMs)
+    this.sentAgain.set(id, as)
+    return true
+  }
+
   /** A `Db` that answers at once. */
   db(): Db {
     const rows: Ask = <R extends object>(statement: Statement, values: readonly unknown[] = []) =>
@@ -263,6 +281,10 @@ export class ModelDatabase {
       // Claims judge here: nothing waits for a room in vain.
       case 'overdue':
         return () => [{ ids: [], pages: 0 }]
+      case 'expire':
+        return () => this.#expire(values[0] as MessageId[])
+      case 'cancel-waiting':
+        return () => this.#cancel()
       case 'reap':
         return this.#reap(Number(values[0]), values[2] === true, values[3] as Date | string)
       case 'database-now':
@@ -325,9 +347,15 @@ export class ModelDatabase {
     })
   }
 
+  /** As `stopped_at_1`: no stop is older than what waits. */
+  stoppedAt(): number {
+    const waiting = this.#options.flaw === 'a stop is as old as its clock says' ? [] : [...this.outbound.keys()]
+    return Math.max(this.#options.now(), ...waiting.map((id) => this.#record(id).createdAt))
+  }
+
   #stop(kind: string, reason: string): object[] {
     const isThere = this.stops.has(kind)
-    if (!isThere) this.stops.set(kind, { reason, since: this.#options.now() })
+    if (!isThere) this.stops.set(kind, { reason, since: this.stoppedAt() })
     // Each look while it pauses would bring the next one.
     if (!isThere || kind !== 'pause') this.stopsChanged()
     return []
@@ -458,10 +486,10 @@ export class ModelDatabase {
     }
   }
 
-  #finish(told: readonly FinishRow[]): object[] {
+  #finish(asked: readonly FinishRow[]): object[] {
     const counts = this.#options.flaw === 'a failure counts though nobody has decided'
     const isUndecided = this.stops.has('fence') || this.stops.has('pause')
-    const batch = isUndecided && !counts ? told.map(handedBack) : told
+    const batch = isUndecided && !counts ? asked.map(handedBack) : asked
     const rowOf = ({ id, epoch, token }: FinishRow) =>
       this.#options.flaw === 'finish without epoch' ? this.outbound.get(id) : this.#ours(id, epoch, token)
     // The triggers refuse the whole statement.
@@ -498,7 +526,7 @@ export class ModelDatabase {
       }
       if (ending.suppress === true) this.suppressed.add(record.recipient)
       this.#revive(record, row)
-      return [{ id: ending.id, epoch: ending.epoch }]
+      return [{ id: ending.id, epoch: ending.epoch, handedBack: !asked.includes(ending) }]
     })
   }
 
@@ -517,6 +545,32 @@ export class ModelDatabase {
     record.attempts.set(ending.epoch, late4yz ? 'failed' : ending.outcome)
     if (ending.suppress === true) this.suppressed.add(record.recipient)
     return [{ id: ending.id, epoch: ending.epoch }]
+  }
+
+  /** As `expire` of store/expire.ts: what waits, and has expired. */
+  #expire(ids: readonly MessageId[]): object[] {
+    if (this.stops.size > 0) return []
+    return ids.flatMap((id) => {
+      const row = this.outbound.get(id)
+      return row?.leaseUntil === null && row.expiresAt <= this.#options.now() ? [this.#fail(row, 'expired')] : []
+    })
+  }
+
+  /** As `cancel_waiting_2`, of a workspace that is blocked. */
+  #cancel(): object[] {
+    const { flaw } = this.#options
+    const { timeline = this.serverTimeline } = this
+    const isUnknown = timeline !== this.serverTimeline && flaw !== 'cancelled behind a failover that nobody has noticed'
+    if (isUnknown || this.stops.has('fence') || this.stops.has('pause')) return [{ many: 0 }]
+    const taken = flaw === 'cancelled though somebody has it'
+    const waiting = [...this.outbound.values()].filter(({ leaseUntil }) => leaseUntil === null || taken)
+    return [{ many: waiting.sort(byId).map((row) => this.#fail(row, 'workspace_blocked')).length }]
+  }
+
+  #fail(row: Row, reason: string): { readonly id: MessageId } {
+    this.outbound.delete(row.id)
+    this.#move(this.#record(row.id), 'failed', reason, row)
+    return { id: row.id }
   }
 
   #reap(triesMax: number, armedToo: boolean, before: Date | string): Execute {
@@ -638,7 +692,7 @@ export class ModelDatabase {
     if (timelineSeen === serverTimeline) return
     this.stops.delete('pause')
     const fence = this.stops.get('fence')
-    if (fence !== undefined) this.stops.set('fence', { ...fence, since: this.#options.now() })
+    if (fence !== undefined) this.stops.set('fence', { ...fence, since: this.stoppedAt() })
   }
 
   /** Somebody may have sent what waits here, in this era, and nobody who knows of it is here to say so. */
