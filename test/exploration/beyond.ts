@@ -2,7 +2,7 @@
 // decides (`posthorn recover`), one statement after the other.
 import type { MessageId } from '../../src/domain/message.ts'
 import { isFinal } from '../../src/domain/moves.ts'
-import { truthOf } from './promise.ts'
+import { freshTruth, truthOf } from './promise.ts'
 import { copyTables, tablesOf, type Recovering, type State } from './state.ts'
 import { answered } from './worker.ts'
 import { longMs, use, type Visit, type World } from './world.ts'
@@ -25,6 +25,21 @@ export function beyondSteps(world: World, from: State, visit: Visit): void {
       truthOf(state, 'm2' as MessageId)
       world.admit(2)
     })
+  if (left.cancels > 0 && tables.outbound.size > 0)
+    change('what waits is cancelled: its workspace is blocked, and to be removed', (state) => {
+      use(state, 'cancels')
+      world.ask('cancel-waiting', [])
+    })
+  if (left.again > 0)
+    for (const { id, status } of tables.messages.values())
+      if (status === 'failed' || status === 'delivery_unknown')
+        change(`a person sends ${id} again`, (state) => sentAgain(world, state, id))
+  if (left.clocks > 0)
+    change("the database's clock is set back, before all that was", (state) => {
+      use(state, 'clocks')
+      state.clocksSet++
+      state.now = -longestMs * state.clocksSet
+    })
   if (left.copies > 0)
     change(world.scope.restored === true ? 'a backup is made' : 'a standby has all until here', (state) => {
       use(state, 'copies')
@@ -36,6 +51,22 @@ export function beyondSteps(world: World, from: State, visit: Visit): void {
     )
   operatorSteps(world, from, change)
 }
+
+function sentAgain(world: World, state: State, id: MessageId): void {
+  use(state, 'again')
+  const original = truthOf(state, id)
+  // What a server lacks that took over, a person cannot know of.
+  const lost = [...state.truths].some(([other, { follows }]) => follows === id && !world.database.messages.has(other))
+  const isUnknown = world.database.messages.get(id)?.status === 'delivery_unknown'
+  let as = `${id}'` as MessageId
+  while (state.truths.has(as)) as = `${as}'` as MessageId
+  if (!world.sendAgain(id, as)) return
+  state.truths.set(as, freshTruth(id))
+  if (isUnknown || lost) original.againUnknown++
+}
+
+/** Longer than all that happens. */
+const longestMs = 100_000
 
 export function nextTerm({ tables, now }: State): number {
   let next = Infinity
@@ -60,7 +91,8 @@ function timeWords({ tables, now }: State): string {
 
 export function timePasses(state: State, uses = true): void {
   if (uses) use(state, 'times')
-  state.now = Math.max(state.now, nextTerm(state) + 1)
+  const next = nextTerm({ ...state, now: state.now - 1 })
+  state.now = Math.max(state.now, next + 1)
 }
 
 export function lands(world: World, state: State, at: number): void {
@@ -85,7 +117,7 @@ function takesOver(world: World, state: State): void {
   Object.assign(world.database, copyTables(kept.tables), { serverTimeline })
   if (world.scope.restored === true) {
     world.database.stops.delete('pause')
-    world.database.stops.set('fence', { reason: 'restored', since: state.now })
+    world.database.stops.set('fence', { reason: 'restored', since: world.database.stoppedAt() })
   }
   state.lacksSince = Math.min(state.lacksSince ?? Infinity, kept.at)
   state.failovers++

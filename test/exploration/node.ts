@@ -17,6 +17,7 @@ export function nodeSteps(world: World, from: State, node: Node, visit: Visit): 
     )
   if (!node.alive) return change('starts again', starts)
   deathSteps(from, node, change)
+  stopSteps(from, node, change)
   lookSteps(world, from, node, change)
   if (node.greeted !== from.server && (node.admitted || node.flights.length > 0))
     change('compares itself with the database, on a new connection', (mine, state) => {
@@ -32,6 +33,7 @@ export function nodeSteps(world: World, from: State, node: Node, visit: Visit): 
     })
   if (!node.admitted || node.greeted !== from.server) return
   reapSteps(world, from, name, change)
+  expirySteps(world, from, change)
   for (const claim of node.putOff)
     change(`makes ${claim.id} due, since somebody is there again`, (mine) => {
       mine.putOff = mine.putOff.filter((each) => each !== claim)
@@ -49,14 +51,25 @@ export function starts(node: Node): void {
   for (const line of node.journal) line.inherited = true
 }
 
+const dies = (node: Node): void => {
+  node.alive = node.admitted = node.stopping = false
+  node.look = undefined
+  node.session = node.greeted = node.vouches = -1
+  node.flights = []
+  node.putOff = []
+}
+
+/** In peace: what is not armed is handed back, what is past its dot comes to its end (worker.ts). */
+function stopSteps({ left }: State, node: Node, change: Change): void {
+  if (left.stops > 0 && !node.stopping)
+    change('is asked to stop', (mine, state) => {
+      use(state, 'stops')
+      mine.stopping = true
+    })
+  if (node.stopping && node.flights.length === 0) change('has stopped', dies)
+}
+
 function deathSteps({ left }: State, node: Node, change: Change): void {
-  const dies = (mine: Node) => {
-    mine.alive = mine.admitted = false
-    mine.look = undefined
-    mine.session = mine.greeted = mine.vouches = -1
-    mine.flights = []
-    mine.putOff = []
-  }
   if (left.kills > 0)
     change('is killed', (mine, state) => {
       use(state, 'kills')
@@ -119,6 +132,16 @@ function looked(node: Node, state: State, fine: boolean): void {
 
 export const mayReap = ({ tables, now }: State): boolean =>
   [...tables.outbound.values()].some(({ leaseUntil }) => leaseUntil !== null && leaseUntil < now)
+
+function expirySteps(world: World, { tables, now }: State, change: Change): void {
+  const over = [...tables.outbound.values()].filter(
+    ({ leaseUntil, expiresAt }) => leaseUntil === null && expiresAt <= now,
+  )
+  if (over.length > 0 && tables.stops.size === 0)
+    change('fails what has expired in the queue', () => {
+      world.ask('expire', [over.map(({ id }) => id)])
+    })
+}
 
 function reapSteps(world: World, from: State, name: string, change: Change): void {
   const values = [world.scope.triesMax, 500, true, 'infinity']

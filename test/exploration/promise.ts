@@ -4,10 +4,19 @@ import { isFinal } from '../../src/domain/moves.ts'
 import type { MessageRecord, Row } from '../simulation/model-database.ts'
 import type { State, Truth } from './state.ts'
 
+export const freshTruth = (follows: MessageId | undefined): Truth => ({
+  copies: 0,
+  unproven: 0,
+  armedSuppressed: false,
+  excused: false,
+  follows,
+  againUnknown: 0,
+})
+
 export const truthOf = (state: State, id: MessageId): Truth => {
   const known = state.truths.get(id)
   if (known !== undefined) return known
-  const fresh = { copies: 0, unproven: 0, armedSuppressed: false, excused: false }
+  const fresh = freshTruth(undefined)
   state.truths.set(id, fresh)
   return fresh
 }
@@ -39,6 +48,17 @@ export function moveBreach(
   return undefined
 }
 
+/** A message, and what was sent in its place. */
+function againBreach(truths: State['truths']): string | undefined {
+  for (const [id, { copies, excused, againUnknown }] of truths) {
+    const followers = [...truths.values()].filter(({ follows }) => follows === id)
+    const all = followers.reduce((sum, follower) => sum + follower.copies, copies)
+    if (all > 1 + againUnknown && !excused && !followers.some((follower) => follower.excused))
+      return `${all} copies, and a person has asked for ${againUnknown} more than one`
+  }
+  return undefined
+}
+
 export function stateBreach({ tables, failovers, lostDisks, truths }: State): string | undefined {
   const { messages, outbound, stops } = tables
   for (const { id, status } of messages.values()) {
@@ -50,6 +70,8 @@ export function stateBreach({ tables, failovers, lostDisks, truths }: State): st
     if (row !== undefined && row.status !== 'sending' && row.armedEpoch !== null) return `${status} and armed`
   }
   for (const { copies, excused } of truths.values()) if (copies > 1 && !excused) return 'a second copy'
+  const again = againBreach(truths)
+  if (again !== undefined) return again
   const reason = stops.get('fence')?.reason
   if ((reason === 'behind' || reason === 'orphaned_reply') && failovers === 0)
     return `delivery is stopped (${reason}), and nothing was lost`
@@ -67,7 +89,7 @@ export interface Held {
 
 export function endBreach({ tables, truths }: State, held: readonly Held[]): string | undefined {
   for (const { id, status } of tables.messages.values()) {
-    const { copies, unproven, excused } = truths.get(id) ?? { copies: 0, unproven: 0, excused: false }
+    const { copies, unproven, excused } = truths.get(id) ?? freshTruth(undefined)
     if (status === 'sent' && copies !== 1 && !excused) return `sent, with ${copies} copies`
     if (status === 'failed' && unproven > 0 && !excused) return 'failed, though its dot was not refused'
     if (status === 'delivery_unknown' && held.some((each) => each.id === id))

@@ -68,6 +68,12 @@ function nextStep(world: World, from: State, been: ReadonlySet<string>): Step | 
       (words) => words.startsWith('it lands'),
       (take) => beyondSteps(world, from, take),
     )
+  for (const node of from.nodes)
+    if (node.stopping && node.flights.length === 0)
+      return first(
+        (words) => words.endsWith('has stopped'),
+        (take) => nodeSteps(world, from, node, take),
+      )
   for (const node of from.nodes) if (!node.alive) return first(any, (take) => nodeSteps(world, from, node, take))
   for (const node of from.nodes)
     for (const flight of node.flights) {

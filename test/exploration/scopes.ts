@@ -21,6 +21,14 @@ export interface Budgets {
   /** An operator decides. */
   readonly recovers: number
   readonly suppressions: number
+  /** Somebody cancels what waits. */
+  readonly cancels: number
+  /** A person sends a message again. */
+  readonly again: number
+  /** The database's clock is set back. */
+  readonly clocks: number
+  /** A node is asked to stop. */
+  readonly stops: number
 }
 
 export interface Scope {
@@ -52,6 +60,10 @@ export const nothing: Budgets = {
   failovers: 0,
   recovers: 0,
   suppressions: 0,
+  cancels: 0,
+  again: 0,
+  clocks: 0,
+  stops: 0,
 }
 
 export const scopes = {
@@ -133,6 +145,70 @@ export const scopes = {
     triesMax: 1,
     left: { kills: 1, copies: 1, failovers: 1, recovers: 1 },
   },
+  twoFailovers: {
+    says: 'two messages, over two failovers behind one another',
+    nodes: 1,
+    messages: 2,
+    acceptedLater: true,
+    triesMax: 1,
+    left: { copies: 2, failovers: 2, recovers: 2 },
+  },
+  cancelled: {
+    says: 'what waits is cancelled, at any moment of a failover, too',
+    nodes: 1,
+    messages: 1,
+    triesMax: 2,
+    refusals: true,
+    left: { times: 1, cancels: 1, copies: 1, failovers: 1, recovers: 1 },
+  },
+  expiring: {
+    says: "mail that expires in the queue or in somebody's hands, and a standby that lacks the last commits",
+    nodes: 1,
+    messages: 1,
+    triesMax: 3,
+    shortLived: true,
+    left: { times: 3, unheard: 1, suppressions: 1, copies: 1, failovers: 1, recovers: 1 },
+  },
+  again: {
+    says: 'what failed or is unknown is sent again by two people, a node that dies, and all that receivers say',
+    nodes: 2,
+    messages: 1,
+    triesMax: 1,
+    refusals: true,
+    left: { kills: 1, times: 1, again: 2 },
+  },
+  againBehind: {
+    says: 'the same, and a standby that lacks the last commits',
+    nodes: 1,
+    messages: 1,
+    triesMax: 1,
+    refusals: true,
+    left: { times: 1, again: 2, copies: 1, failovers: 1, recovers: 1 },
+  },
+  peace: {
+    says: 'two nodes that stop at the same moment, and answers of the database that nobody hears',
+    nodes: 2,
+    messages: 1,
+    triesMax: 2,
+    refusals: true,
+    left: { stops: 2, unheard: 1, times: 1 },
+  },
+  clocks: {
+    says: 'the clock of the database is set back, and a node that dies',
+    nodes: 2,
+    messages: 1,
+    triesMax: 2,
+    refusals: true,
+    left: { clocks: 1, times: 2, kills: 1 },
+  },
+  clocksBehind: {
+    says: 'the clock of the database is set back, or that of the standby which takes over is behind',
+    nodes: 1,
+    messages: 1,
+    triesMax: 2,
+    refusals: true,
+    left: { clocks: 1, times: 1, copies: 1, failovers: 1, recovers: 1 },
+  },
 } as const satisfies Record<string, Scope>
 
 export type ScopeName = keyof typeof scopes
@@ -169,6 +245,10 @@ export const slips = {
   'what is under way is not assumed to be sent': scopes.failover,
   'a failure counts though nobody has decided': { ...scopes.failover, nodes: 1, refusals: true },
   'ends are told on a connection that was not compared': { ...scopes.failover, nodes: 1, refusals: true },
+  'cancelled behind a failover that nobody has noticed': scopes.cancelled,
+  'cancelled though somebody has it': scopes.cancelled,
+  'sent again without its key': scopes.again,
+  'a stop is as old as its clock says': scopes.clocksBehind,
 } as const satisfies Record<string, Scope>
 
 export type Slip = keyof typeof slips

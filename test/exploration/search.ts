@@ -78,6 +78,7 @@ const isOver = ({ tables, nodes, underway, kept, left }: State): boolean =>
   tables.outbound.size === 0 &&
   underway.length === 0 &&
   nodes.every(({ flights, journal }) => flights.length === 0 && journal.length === 0) &&
+  left.again === 0 &&
   (left.failovers === 0 || (kept === undefined && left.copies === 0))
 
 function wayTo(way: Way | undefined): string[] {

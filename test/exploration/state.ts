@@ -54,6 +54,8 @@ export interface Node {
   admitted: boolean
   /** The second half of a look. */
   look: 'tell' | 'forewarn' | undefined
+  /** Asked to stop: it claims nothing more. */
+  stopping: boolean
   /** To which server its listening session, its connections for claims and arms, and its word for others belong. */
   session: number
   greeted: number
@@ -91,6 +93,10 @@ export interface Truth {
   armedSuppressed: boolean
   /** A person has said that it may be sent once more. */
   excused: boolean
+  /** It was sent again in place of that one. */
+  readonly follows: MessageId | undefined
+  /** How often a person has said that another copy may come, by sending it again while nobody knew. */
+  againUnknown: number
 }
 
 export type Tables = Omit<Kept, 'at'> & { readonly serverTimeline: number }
@@ -105,6 +111,8 @@ export interface State {
   /** Since when a server that took over may lack something, and nobody has decided yet. */
   lacksSince: number | undefined
   failovers: number
+  /** How often the database's clock was set back. */
+  clocksSet: number
   lostDisks: number
   recovering: Recovering | undefined
   truths: Map<MessageId, Truth>
@@ -122,6 +130,7 @@ export function copyTables(of: Tables): Tables {
     eras: new Map(of.eras),
     stops: new Map(of.stops),
     orphans: new Map(of.orphans),
+    sentAgain: new Map(of.sentAgain),
     timeline: of.timeline,
     timelineSeen: of.timelineSeen,
     era: of.era,
@@ -137,9 +146,9 @@ function copyRecord(record: MessageRecord): MessageRecord {
 }
 
 export function tablesOf(database: ModelDatabase): Tables {
-  const { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans } = database
+  const { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans, sentAgain } = database
   const { timeline, timelineSeen, era, eraSeen, serverTimeline } = database
-  const maps = { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans }
+  const maps = { messages, outbound, suppressed, counters, timelines, confirmed, eras, stops, orphans, sentAgain }
   return { ...maps, timeline, timelineSeen, era, eraSeen, serverTimeline }
 }
 
@@ -175,8 +184,8 @@ export function nameOf(state: State): string {
   for (const { words, waiting, seen } of state.underway) text += `|${words}${waiting?.epoch}${waiting?.token}${seen}`
   if (state.lacksSince !== undefined) text += `|${when(state.lacksSince)}`
   if (recovering !== undefined) text += `|${recovering.step}${when(recovering.till)}${when(recovering.since)}`
-  for (const { copies, unproven, armedSuppressed, excused } of state.truths.values())
-    text += `|${copies}${unproven}${armedSuppressed}${excused}`
+  for (const { copies, unproven, armedSuppressed, excused, follows, againUnknown } of state.truths.values())
+    text += `|${copies}${unproven}${armedSuppressed}${excused}${follows}${againUnknown}`
   text += `|${server - tables.serverTimeline} ${state.failovers > 0} ${state.lostDisks > 0}|`
   for (const what in left) text += left[what as keyof Budgets]
   return hash('md5', text, 'base64')
@@ -199,12 +208,21 @@ const rankOf = (values: ReadonlySet<number>): ((value: number) => number) => {
   return (value) => sorted.indexOf(value)
 }
 
-function orderOfTimes({ now, kept, recovering, lacksSince }: State, all: readonly Tables[]): (at: number) => string {
+function orderOfTimes(state: State, all: readonly Tables[]): (at: number) => string {
+  const { now, kept, recovering, lacksSince } = state
   const stopped = all.flatMap(({ stops }) => [...stops.values()].map(({ since }) => since))
   const cuts = [kept?.at, recovering?.till, recovering?.since, lacksSince, ...stopped].filter((at) => at !== undefined)
   const times = all.flatMap(({ outbound }) =>
     [...outbound.values()].flatMap(({ dueAt, leaseUntil, expiresAt }) => [dueAt, leaseUntil ?? 0, expiresAt]),
   )
+  // What was written before the clock was set back lies on either side of everything.
+  if (state.clocksSet > 0) {
+    const written = all.flatMap(({ messages }) =>
+      [...messages.values()].flatMap(({ createdAt, endedAt }) => [createdAt, ...endedAt.values()]),
+    )
+    const rank = rankOf(new Set([now, ...cuts, ...times, ...written]))
+    return (at) => `${rank(at)}/${rank(now)}`
+  }
   const coming = rankOf(new Set(times.filter((at) => at > now)))
   return (at) => {
     if (at > now) return `+${coming(at)}`
@@ -219,7 +237,7 @@ function nameOfTables(tables: Tables, when: (at: number) => string, era: (value:
   const records = [...messages.values()].map((record) => {
     const { id, status, armedEpoch, armedToken } = record
     const row = outbound.get(id)
-    const head = `${status}${armedEpoch},${armedToken}`
+    const head = `${id}${status}${armedEpoch},${armedToken},${tables.sentAgain.get(id)}`
     return row === undefined ? head : `${head}${when(record.createdAt)}${nameOfRow(row, record, when)}`
   })
   const stopped = [...stops].map(([kind, { reason }]) =>
@@ -244,7 +262,7 @@ function nameOfRow(row: Row, record: MessageRecord, when: (at: number) => string
 
 /** With its rows, also those of its earlier identities. */
 function nameOfNode(node: Node, server: number, all: readonly Tables[], era: (value: number) => number): string {
-  const { name, born, alive, admitted, look, session, greeted, vouches, wanted, known } = node
+  const { name, born, alive, admitted, look, stopping, session, greeted, vouches, wanted, known } = node
   const identities = Array.from({ length: born + 1 }, (_, at) => `${name}${at}`)
   const counters = all.flatMap((tables) => identities.map((id) => tables.counters.get(id)))
   const flying = node.flights.map(({ counter }) => counter)
@@ -260,7 +278,7 @@ function nameOfNode(node: Node, server: number, all: readonly Tables[], era: (va
   const claim = ({ id, epoch, token }: Claimed) => `${id},${epoch},${token}`
   return [
     rows.join(),
-    `${alive}${admitted}${look}${session === server}${greeted === server}${vouches === server}`,
+    `${alive}${admitted}${look}${stopping}${session === server}${greeted === server}${vouches === server}`,
     `${count(wanted.counter)},${era(wanted.era)},${known && count(known.counter)},${known && era(known.era)}`,
     node.journal.map(({ end, inherited }) => `${claim(end.row)}${end.name}${inherited}`).join(),
     node.flights

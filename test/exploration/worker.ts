@@ -60,7 +60,7 @@ interface Asked {
 
 export function claimSteps(world: World, from: State, node: Node, visit: Visit): void {
   const { tables, now } = from
-  if (tables.stops.size > 0 || !node.admitted || node.greeted !== from.server) return
+  if (tables.stops.size > 0 || node.stopping || !node.admitted || node.greeted !== from.server) return
   for (const row of tables.outbound.values()) {
     if (row.leaseUntil !== null || row.dueAt > now) continue
     // Of one destination each.
@@ -152,7 +152,8 @@ export function flightSteps(world: World, from: State, node: Node, flight: Fligh
       for (const said of ['450 to RCPT', '550 to RCPT'] as const)
         change(`hears ${said} of ${its}`, (_, __, own) => end(own, said))
     if (world.scope.outOfReach === true) change(`finds nobody for ${its}`, (_, __, own) => end(own, 'nobody is found'))
-    if (from.tables.stops.size > 0) change(`hands ${its} back`, (_, __, own) => end(own, 'handed back'))
+    if (from.tables.stops.size > 0 || node.stopping)
+      change(`hands ${its} back`, (_, __, own) => end(own, 'handed back'))
     if (world.slip === 'no arm') dotSteps()
     if (node.greeted !== from.server) return
     if (world.slip === 'arm after the dot') return dotSteps()
@@ -239,6 +240,8 @@ export function flightSteps(world: World, from: State, node: Node, flight: Fligh
     later(world, from, node, flight, asked, visit)
     if (ending.replied && !flight.journalled)
       change(`writes into its journal how ${its} ended (${ending.name})`, (_, mine, own) => keep(mine, own))
+    if (node.stopping)
+      change(`leaves to others how ${its} ended (${ending.name})`, (_, mine, own) => leaveToOthers(mine, own))
   }
 
   function tellingSteps(): void {

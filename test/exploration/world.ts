@@ -17,6 +17,10 @@ const flaws = new Set<string>([
   'what is under way is not assumed to be sent',
   'what may have gone early is spared',
   'a failure counts though nobody has decided',
+  'cancelled behind a failover that nobody has noticed',
+  'cancelled though somebody has it',
+  'sent again without its key',
+  'a stop is as old as its clock says',
 ] satisfies readonly (Flaw & Slip)[])
 const isFlaw = (slip: Slip): slip is Flaw & Slip => flaws.has(slip)
 
@@ -77,6 +81,7 @@ export class World {
       server: 0,
       lacksSince: undefined,
       failovers: 0,
+      clocksSet: 0,
       lostDisks: 0,
       recovering: undefined,
       truths: new Map(),
@@ -95,6 +100,10 @@ export class World {
 
   admit(n: number): void {
     this.database.admit(messageId(n), `m${n}@d${n}.example`, this.scope.shortLived === true ? leaseMs + 500 : longMs)
+  }
+
+  sendAgain(id: MessageId, as: MessageId): boolean {
+    return this.database.sendAgain(id, as, longMs)
   }
 
   breaks(words: string): void {
@@ -164,6 +173,7 @@ const newNode = (name: string): Node => ({
   alive: true,
   admitted: false,
   look: undefined,
+  stopping: false,
   session: -1,
   greeted: -1,
   vouches: -1,
