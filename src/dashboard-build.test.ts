@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../test/world/ending.ts'
+import { withUs } from '../test/world/with-us.ts'
 import { freshDatabase, urlOf } from '../test/world/postgres.ts'
 import { freePorts } from './base/free-ports.ts'
 
@@ -67,7 +68,7 @@ test.runIf(process.platform === 'linux')(
     const client = new Client(database.connection)
     await client.connect()
     const ports = await freePorts(2)
-    const service = spawn(process.execPath, [join(checkout, 'src/main.ts'), 'serve'], {
+    const service = spawn(...withUs(process.execPath, [join(checkout, 'src/main.ts'), 'serve']), {
       env: {
         PATH: process.env['PATH'],
         DATABASE_URL: urlOf(database.connection),

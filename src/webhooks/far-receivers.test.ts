@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as passed } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
+import { withUs } from '../../test/world/with-us.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { makePoster } from './post.ts'
 import type { Targets } from './public-address.ts'
@@ -15,7 +16,7 @@ const receiver = `
 
 /** While it stands still the system takes as many connections for it as its backlog says, and answers none more. */
 async function standingStill(): Promise<{ port: number; goOn: () => void }> {
-  const child = spawn(process.execPath, ['--eval', receiver], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(...withUs(process.execPath, ['--eval', receiver]), { stdio: ['ignore', 'pipe', 'inherit'] })
   onTestFinished(() => void child.kill('SIGKILL'))
   const [said] = (await once(child.stdout, 'data')) as [Buffer]
   const port = Number(said.toString())

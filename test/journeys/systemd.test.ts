@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { temporaryFolder } from '../world/ending.ts'
 import { freePorts } from '../../src/base/free-ports.ts'
+import { withUs } from '../world/with-us.ts'
 import { freshDatabase, urlOf } from '../world/postgres.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -26,7 +27,7 @@ afterEach(async () => {
 
 function start(program: string, args: readonly string[], settings: Record<string, string | undefined>): ChildProcess {
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], RUNTIME_DIRECTORY: run, ...settings }
-  const child = spawn(program, args, { env, stdio: 'ignore' })
+  const child = spawn(...withUs(program, args), { env, stdio: 'ignore' })
   started.push(child)
   return child
 }

@@ -10,6 +10,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import packet from 'dns-packet'
+import { withUs } from './with-us.ts'
 
 export interface ValidatingResolver {
   /** Unbound: sets AD. */
@@ -42,7 +43,7 @@ async function startBoth(zone: string, records: readonly string[]): Promise<Vali
   const [knotPort, unboundPort] = await freePorts()
   const programs: ChildProcess[] = []
   const start = (name: string, program: string, args: readonly string[]) => {
-    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'ignore'] })
+    const child = spawn(...withUs(program, args), { stdio: ['ignore', 'ignore', 'ignore'] })
     child.on('error', () => undefined)
     programs.push(child)
     return { name, child }
