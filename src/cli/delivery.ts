@@ -90,7 +90,7 @@ async function recover(cli: Cli, { db, actor }: Tools, since: Date | undefined):
   let wereOver = 0
   const over = () => void wereOver++
   const tell = progress(cli)
-  const told = (moved: number) => tell(() => `${moved} messages assumed sent so far`)
+  const told = (moved: number) => tell(() => `messages assumed sent so far: ${moved}`)
   const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since, over, told)
   const repliesWritten = await liftFence(db, over)
   // Behind it, not with it: what is repeated after a deadlock cannot stand in one transaction.

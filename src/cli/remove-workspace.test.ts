@@ -5,6 +5,7 @@ import { beforeEach, expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/world/ending.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { saveSystemMailbox } from '../workspace/notices.ts'
+import { removeWorkspace } from '../workspace/removal.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { wholeWorkspace } from '../store/whole-workspace.test-kit.ts'
 import { around, command, run } from './command.test-kit.ts'
@@ -93,6 +94,18 @@ test('mail that is not final keeps it, and the operator is told how much and wha
     [shop.workspaceId],
   )
   expect((await posthorn('workspace', 'remove', 'shop', '--yes')).out).toMatch(/^Removed: shop \(/)
+})
+
+test('whoever waits is told how much has been cancelled and removed so far', async () => {
+  const shop = await wholeWorkspace(world, 'shop')
+  await makeAdmitter(world.db).admit(world.submission(shop))
+  const said: string[] = []
+  const found = { id: shop.workspaceId, name: 'shop', status: 'active' } as const
+  const words = { told: (line: string) => said.push(line), tell: (line: () => string) => said.push(line()) }
+  const tools = { db: world.db, systemMailbox: undefined }
+  const { rows } = await removeWorkspace(tools, 'operator:test', found, { isSure: true, cancelsQueued: true }, words)
+  expect(said.slice(0, 2)).toEqual(['messages cancelled so far: 1', expect.stringMatching(/^Removing "shop"/)])
+  expect(said.at(-1)).toBe(`${rows} rows so far`)
 })
 
 test('behind a restored database nothing is cancelled, for it may have been sent', async () => {

@@ -121,7 +121,7 @@ async function cancelQueued(
   let cancelled = 0
   for (let many: number; (many = await cancelWaiting(db, id)) > 0;) {
     cancelled += many
-    tell?.(() => `${cancelled} messages cancelled so far`)
+    tell?.(() => `messages cancelled so far: ${cancelled}`)
   }
   return cancelled
 }
