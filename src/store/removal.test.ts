@@ -540,7 +540,7 @@ describe('a large one goes in bites', () => {
     const bite = async (leaf: unknown, last: unknown) =>
       (
         await world.db.run<{ many: number; leaf: string; last: string[] }>(
-          `select * from erase_rows_2('suppressions', '{recipient_key}', $1, 500, $2, $3)`,
+          `select * from erase_rows_1('suppressions', '{recipient_key}', $1, 500, $2, $3)`,
           [shop.workspaceId, leaf, last],
         )
       )[0]
@@ -568,7 +568,7 @@ describe('a large one goes in bites', () => {
     const session = await world.session()
     await session.query('begin')
     for (const table of ['events', 'messages', 'suppressions'])
-      await session.query(`select * from erase_rows_2($1, '{}', $2, 1000, null, null)`, [table, shop.workspaceId])
+      await session.query(`select * from erase_rows_1($1, '{}', $2, 1000, null, null)`, [table, shop.workspaceId])
     await session.query(`select * from erase_contents_1('contents', 'body_blob', $1, 1000, 20, null, null)`, [
       shop.workspaceId,
     ])

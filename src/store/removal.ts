@@ -79,7 +79,7 @@ export async function beginRemoval(db: Db, workspace: WorkspaceId, actor: string
 /** Yields how many rows a bite of it took; ends with the last. */
 type Step = (db: Db, workspace: WorkspaceId) => AsyncGenerator<number>
 
-const eraseRows = sql('erase-rows', 'select * from erase_rows_2($1, $2::text[], $3, $4, $5, $6::text[])')
+const eraseRows = sql('erase-rows', 'select * from erase_rows_1($1, $2::text[], $3, $4, $5, $6::text[])')
 const eraseContents = sql('erase-contents', 'select * from erase_contents_1($1, $2, $3, $4, $5, $6, $7)')
 const eraseFeedTokens = sql(
   'erase-feed-tokens',

@@ -1622,35 +1622,6 @@ end $function$;
 CREATE OR REPLACE FUNCTION public.erase_rows_1(parent text, keys text[], space uuid, most integer, from_leaf text, from_keys text[])
  RETURNS TABLE(many integer, leaf text, last text[])
  LANGUAGE plpgsql
-AS $function$
-declare
-  named constant text := (select string_agg(format(', %I', k), '') from unnest(keys) k);
-  taken integer;
-  name text;
-begin
-  many := 0;
-  for name in select l from leaves_of_1(parent) l where from_leaf is null or l >= from_leaf loop
-    begin
-      execute format('with seen as materialized (
-                        select ctid row%2$s from %1$I where workspace_id = $1%3$s order by workspace_id%2$s limit $2 for update skip locked),
-                      gone as (delete from %1$I where ctid = any (array(select s.row from seen s)) returning 1)
-                      select (select count(*)::integer from gone), (select array[%4$s]::text[] from seen s order by %5$s limit 1)',
-          name, named,
-          case when name = from_leaf and cardinality(from_keys) > 0 then
-            format(' and (%s) >= (%s)', substr(named, 3), (select string_agg(format('%L', v), ', ') from unnest(from_keys) v)) end,
-          substr(named, 3), coalesce((select string_agg(format('s.%I desc', k), ', ') from unnest(keys) k), '1'))
-        into taken, last using space, most - many;
-      many := many + taken;
-      leaf := name;
-    exception when undefined_table then null; -- its time was over meanwhile
-    end;
-    exit when many >= most;
-  end loop;
-  return next;
-end $function$;
-CREATE OR REPLACE FUNCTION public.erase_rows_2(parent text, keys text[], space uuid, most integer, from_leaf text, from_keys text[])
- RETURNS TABLE(many integer, leaf text, last text[])
- LANGUAGE plpgsql
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
 AS $function$

@@ -10,7 +10,6 @@ const schema = readFileSync(`${here}/schema.sql`, 'utf8')
 const calledOnlyBy: Readonly<Record<string, string>> = {
   assume_sent_1: '3658c968',
   end_webhooks_2: '3658c968',
-  erase_rows_1: '7c72fd17',
   lock_due_webhooks_1: '3658c968',
 }
 
