@@ -425,6 +425,15 @@ describe('the schedule', () => {
     expect(delayOf('try again in 5 seconds')).toBeGreaterThan(50_000)
   })
 
+  test('a wish that the message would not live to see does not end it: it keeps to the schedule', () => {
+    const inHalfAnHour = claimed({ expiresAt: new Date(now.getTime() + 1_800_000) })
+    for (const words of ['please come back in 45 minutes', 'no more than 100 messages in 24 hours']) {
+      const ending = endingOf(inHalfAnHour, result({ phase: 'rcpt', ...said(450, `4.2.0 ${words}`) }), schedule)
+      expect(ending, words).toMatchObject({ status: 'retrying', event: { reason: 'rcpt_4xx' } })
+      expect(ending?.delayMs, words).toBeLessThan(67_000)
+    }
+  })
+
   test('after the last try: failed, and its soft bounce is the end', () => {
     const ending = endingOf(claimed({ attempt: retrySchedule.length + 1 }), deferred, schedule)
     expect(ending).toMatchObject({

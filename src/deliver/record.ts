@@ -187,7 +187,10 @@ type Failed = Extract<Outcome, { kind: 'failed' }>
 /** An outcome of which the row can be written: a retry has its delay. */
 type Settled = Exclude<Outcome, { kind: 'retry' | 'decided' }> | (Retry & { readonly delayMs: number })
 
-/** A retry gets its delay, the other side's wish where that is longer, or becomes a failure when no try or no age is left. A claim handed back at a shutdown is due at once. */
+/**
+ * A retry gets its delay, or becomes a failure when no try or no age is left. The other side's wish counts where it is longer, and the message lives to see
+ * it: the words may be misread, and who meant them says them again. A claim handed back at a shutdown is due at once.
+ */
 function settle(
   outcome: Retry,
   claimed: Claimed,
@@ -197,9 +200,10 @@ function settle(
   if (outcome.reason === 'shutdown') return { ...outcome, delayMs: 0 }
   const delay = retryDelayMs(retrySchedule, claimed.attempt, limits.retryJitter)
   if (delay === undefined) return { kind: 'failed', reason: 'tries_used_up' }
-  const delayMs = Math.ceil(Math.max(delay, Math.min(askedMs, limits.pauseMsMax)) / timeScale)
-  if (now.getTime() + delayMs >= claimed.expiresAt.getTime()) return { kind: 'failed', reason: 'expired' }
-  return { ...outcome, delayMs }
+  const leftMs = claimed.expiresAt.getTime() - now.getTime()
+  const waits = [Math.max(delay, Math.min(askedMs, limits.pauseMsMax)), delay].map((ms) => Math.ceil(ms / timeScale))
+  const delayMs = waits.find((ms) => ms < leftMs)
+  return delayMs === undefined ? { kind: 'failed', reason: 'expired' } : { ...outcome, delayMs }
 }
 
 const statusOf = {
