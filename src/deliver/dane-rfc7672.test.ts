@@ -100,6 +100,12 @@ describe('a certificate', () => {
     expect(satisfiesDane({ records: [record(3, 1, 1, leaf)], base: 'x', names: ['a\0b'] }, shown)).toBe(true)
   })
 
+  test('the key that the handshake has proved is that of the first certificate: another does not step into its place where it cannot be read', () => {
+    const chain = [Buffer.from('no certificate'), ...shown]
+    const records = [record(3, 1, 1, leaf), record(2, 1, 1, authority)]
+    for (const each of records) expect(satisfiesDane({ records: [each], base: 'x', names }, chain)).toBe(false)
+  })
+
   test('one good record among bad ones is enough; without a usable one any certificate will do', () => {
     const wrong: Tlsa = { usage: 3, selector: 1, matching: 1, data: Buffer.alloc(32) }
     expect(satisfiesDane({ records: [wrong, record(3, 1, 1, leaf)], base: 'x', names }, shown)).toBe(true)

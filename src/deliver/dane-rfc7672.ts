@@ -41,8 +41,11 @@ export function usableTlsa(records: readonly packet.Answer[]): Tlsa[] {
 /** Does what the server showed satisfy the rule? Its own certificate first, then those that it sent beside it. */
 export function satisfiesDane(rule: DaneRule, shown: readonly Buffer[], now = new Date()): boolean {
   if (rule.records.length === 0) return true
-  const [leaf, ...above] = shown.slice(0, chainMost).flatMap((raw) => readCertificate(raw) ?? [])
+  const [own, ...sent] = shown.slice(0, chainMost)
+  // Its key is the one that the handshake has proved: no other stands in for it.
+  const leaf = own && readCertificate(own)
   if (leaf === undefined) return false
+  const above = sent.flatMap((raw) => readCertificate(raw) ?? [])
   return rule.records.some((record) => {
     try {
       if (record.usage === 3) return matches(record, leaf)
