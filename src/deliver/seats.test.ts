@@ -44,6 +44,14 @@ test('a process that ended beside another is found by that one, whenever it look
   expect(names(left(third))).toEqual(['1', '2'])
 })
 
+test('what stands behind a seat that somebody has taken away is found all the same', () => {
+  const [own, second, third] = [take(), take(), take()]
+  release(second)
+  release(third)
+  rmSync(second.folder, { recursive: true })
+  expect(names(left(own))).toEqual(['3'])
+})
+
 test('the seats beside ours are told whether somebody holds them or not', () => {
   const [first, second, third] = [take(), take(), take()]
   expect(seatsBeside(folder, second).map((path) => basename(path))).toEqual(['1', '3'])

@@ -30,13 +30,10 @@ export function takeSeat(dataDir: string): Seat {
 
 /** Takes those beside ours that were left by processes that ended, with a mark and perhaps a journal in them. */
 export function takeLeftSeats(dataDir: string, own: Seat): Seat[] {
-  const data = openDataFolder(dataDir)
   const left: Seat[] = []
   try {
-    for (let n = 1; n <= limits.nodesPerFolderMax; n++) {
-      const folder = join(data.path, 'delivery', String(n))
-      if (!fs.existsSync(folder)) break
-      const lock = folder === own.folder ? undefined : tryLock(`${folder}.lock`)
+    for (const folder of seatsBeside(dataDir, own)) {
+      const lock = tryLock(`${folder}.lock`)
       if (lock !== undefined) left.push({ folder, release: () => lock.close() })
     }
   } catch (error) {
