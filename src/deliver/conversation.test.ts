@@ -984,11 +984,12 @@ describe('what the server offers', () => {
     expect([late.arms, peer.dots, peer.heard.filter((line) => line.startsWith('MAIL')).length]).toEqual([0, 1, 1])
   })
 
-  test('the timeline is bounded', async () => {
+  test('the timeline is bounded, and how it ended stands in it', async () => {
     const dialogue: Said[] = Array.from({ length: limits.dialogueLinesMax }, () => ({ stage: 'mail', said: '' }))
     const peer = await peerOf({})
     const opened = (await openConversation(targetOf(peer), manner, dialogue)) as Conversation
     await opened.send(mailOf(), dialogue)
     expect(dialogue).toHaveLength(limits.dialogueLinesMax)
+    expect(dialogue.at(-1)).toMatchObject({ stage: 'eod', said: '.', reply: { code: 250 } })
   })
 })

@@ -22,9 +22,9 @@ export function withoutSecrets(reply: SmtpReply, secrets: readonly string[]): Sm
   return text === reply.text ? reply : { ...reply, text }
 }
 
-/** Writes down what was said, up to a limit. */
+/** Writes down what was said; of more than there is room for, the last, which tells how it ended. */
 export function note(dialogue: Said[], stage: Phase, said: string, answer: SmtpReply | Trouble | Unreached): void {
-  if (dialogue.length >= limits.dialogueLinesMax) return
+  if (dialogue.length >= limits.dialogueLinesMax) dialogue.shift()
   const seen = typeof answer === 'string' ? { trouble: answer } : 'trouble' in answer ? answer : { reply: answer }
   dialogue.push({ stage, said, ...seen })
 }
