@@ -3,11 +3,11 @@
 import { isNothingLeft } from '../base/nothing-left.ts'
 import type { Facts, Log } from '../base/log.ts'
 import type { Route } from '../config.ts'
-import type { Trouble } from '../domain/attempt.ts'
 import { isDatabaseAway } from '../store/database.ts'
 import type { Ending } from '../store/outbound.ts'
 import type { InFlight } from './flight.ts'
 import type { Leave } from './job.ts'
+import { landingOf } from './outcome.ts'
 import { GivenUp, NotComposable } from './prepare.ts'
 import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unable, unattempted, unread } from './record.ts'
 import type { TransmitJob, TransmitResult, Transmitter } from './transmit.ts'
@@ -21,9 +21,6 @@ export interface AttemptTools {
 }
 
 const composeTriesMax = 3
-
-/** Troubles that tell of nobody on the other side. */
-const silences: ReadonlySet<Trouble> = new Set(['dns_failure', 'connect_failed', 'timeout', 'shutdown'])
 
 /** An attempt answers how it ended, undefined where that is for somebody else to write down, and never rejects. `note` hears what was seen of the other side. */
 export function makeAttempts(
@@ -47,9 +44,8 @@ export function makeAttempts(
       const result = await transmitter.transmit(job)
       flight.result = result
       flight.replied = isReplyToDot(result)
+      flight.landing = landingOf(result, flight.gaveWay)
       const { phase, reply, trouble, peer } = result
-      const answered = trouble === undefined || !silences.has(trouble)
-      flight.landing = result.late === true ? 'late' : answered ? 'answered' : 'silent'
       // Whoever asked to arm has to say what became of it.
       const madeWay = flight.gaveWay && trouble === 'shutdown' && !flight.armAsked
       const lacked = flight.armLacked || trouble === 'too_late'

@@ -42,7 +42,7 @@ export function flightOf(claimed: Claimed, claimedAt: number, leaseMs: number): 
     giveUp: new AbortController(),
     lost: false,
     gaveWay: false,
-    landing: 'silent',
+    landing: 'unasked',
     armAsked: false,
     armLacked: false,
     result: undefined,

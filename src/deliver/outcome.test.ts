@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { failReasons, phases, retryReasons, troubles, unknownReasons } from '../domain/attempt.ts'
 import type { Facts, Phase, Trouble } from '../domain/attempt.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
-import { isBrokenTls, loginOf, outcomeOf, reports } from './outcome.ts'
+import { isBrokenTls, landingOf, loginOf, outcomeOf, reports } from './outcome.ts'
 
 const reply = (code: number, text = ''): SmtpReply => {
   const found = /^\d\.\d+\.\d+/.exec(text)?.[0]
@@ -205,4 +205,23 @@ test.each<[string, Facts, ReturnType<typeof loginOf>]>([
 ])('our login at a relay, by %s', (_, facts, login) => {
   expect(loginOf(facts, 'relay')).toBe(login)
   expect(loginOf(facts, 'mx')).toBeUndefined()
+})
+
+test.each([
+  [{}, 'answered'],
+  [{ trouble: 'tls_failed' }, 'answered'],
+  [{ trouble: 'closed' }, 'answered'],
+  [{ trouble: 'dns_failure' }, 'silent'],
+  [{ trouble: 'connect_failed' }, 'silent'],
+  [{ trouble: 'timeout' }, 'silent'],
+  [{ trouble: 'paced' }, 'unasked'], // by its rate, or a pause: that is no answer, and hides no silence
+  [{ trouble: 'paced', late: true }, 'late'],
+  [{ trouble: 'shutdown' }, 'unasked'], // a stop of ours
+] as const)('what an attempt has shown of its destination: %o is %s', (seen, landing) => {
+  expect(landingOf(seen, false)).toBe(landing)
+})
+
+test('who made way had waited for a host that says nothing', () => {
+  expect(landingOf({ trouble: 'shutdown' }, true)).toBe('silent')
+  expect(landingOf({}, true)).toBe('answered') // it came all the same
 })

@@ -5,6 +5,7 @@ import { classify } from '../domain/bounce-rules.ts'
 import type { BounceClass } from '../domain/bounce-rules.ts'
 import type { DeliveryEventType } from '../domain/message.ts'
 import type { RouteKind } from './route.ts'
+import type { Landing } from './slots.ts'
 
 const retry = (reason: RetryReason): Outcome => ({ kind: 'retry', reason })
 const failed = (reason: FailReason): Outcome => ({ kind: 'failed', reason })
@@ -94,6 +95,17 @@ export function loginOf(facts: Facts, routeKind: RouteKind): 'refused' | 'taken'
   if (outcome.kind === 'retry' && outcome.reason === 'auth')
     return facts.reply === undefined || facts.reply.code >= 500 ? 'refused' : undefined
   return stages[facts.phase] === undefined ? undefined : 'taken'
+}
+
+/** Troubles that tell of nobody on the other side. */
+const silences: ReadonlySet<Trouble | undefined> = new Set<Trouble>(['dns_failure', 'connect_failed', 'timeout'])
+
+/** What an attempt has shown of its destination. Whoever made way did so because nothing came from there; any other stop is our own affair. */
+export function landingOf({ trouble, late }: Pick<Facts, 'trouble'> & { late?: true }, gaveWay: boolean): Landing {
+  if (late === true) return 'late'
+  if (trouble === 'paced') return 'unasked'
+  if (trouble === 'shutdown') return gaveWay ? 'silent' : 'unasked'
+  return silences.has(trouble) ? 'silent' : 'answered'
 }
 
 /**

@@ -82,6 +82,23 @@ test('one that does not answer gets a few now and then within what it may have, 
   expect(room('a')).toBeGreaterThan(limits.slotsAtLeast)
 })
 
+test('an attempt in which nobody was asked shows no answer, and no silence', () => {
+  const { clock, slots, launch, land, room } = slotsAt()
+  launch('a', 2)
+  slots.heading('a', 'host of a')
+  clock.now = limits.stalledAfterMs + 1
+  slots.landed('a', 'a', 'unasked')
+  expect(room('a')).toBe(limits.slotsAtLeast) // silent as before
+  slots.landed('a', 'a', 'unasked')
+  launch('a', limits.slotsAtFirst)
+  land('a', limits.slotsAtFirst)
+  const earned = room('a')
+  expect(earned).toBe(2 * limits.slotsAtFirst)
+  launch('a', earned)
+  for (let each = 0; each < earned; each++) slots.landed('a', 'a', 'unasked')
+  expect(room('a')).toBe(earned)
+})
+
 test('one that has more under way than it may have by now gets none, and not less than that', () => {
   const { clock, launch, land, room } = slotsAt()
   launch('a', limits.slotsAtFirst)

@@ -26,9 +26,9 @@ export interface Slots {
 
 /**
  * `answered`: the other side said something. `late`: no connection was free for as long as one waits, so that what is under way to its
- * provider is too much.
+ * provider is too much. `unasked`: nobody there was asked, which shows neither that they answer nor that they are silent.
  */
-export type Landing = 'answered' | 'silent' | 'late'
+export type Landing = 'answered' | 'silent' | 'late' | 'unasked'
 
 interface State {
   inFlight: number
@@ -150,12 +150,14 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       const before = freeOf(state)
       state.inFlight = Math.max(0, state.inFlight - 1)
       const eased = state.provider !== undefined && landedAt(providerOf(state.provider), landing)
-      if (landing !== 'answered') {
+      if (landing === 'silent' || landing === 'late') {
         state.allowance = Math.max(state.allowance / 2, limits.slotsAtLeast)
         return thinned
       }
-      state.movedAt = now()
-      state.allowance = Math.min(state.allowance + 1, limits.claimShareMax)
+      if (landing === 'answered') {
+        state.movedAt = now()
+        state.allowance = Math.min(state.allowance + 1, limits.claimShareMax)
+      }
       return thinned || eased || (before === 0 && freeOf(state) > 0)
     },
     rooms: () => {
