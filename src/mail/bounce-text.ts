@@ -75,18 +75,21 @@ interface Block {
   readonly before: readonly string[]
 }
 
-/** From each line that begins with an address to the next such line. */
+/** From each line that begins with an address to the next such line; some name all of them first, and then say of each why. */
 function blocksOf(lines: readonly string[]): Block[] {
   const blocks: Block[] = []
+  let block: Block | undefined
   for (const [at, line] of lines.entries()) {
     const recipient = fromOctal(recipientLine.exec(line.toLowerCase())?.[1])
-    const block = blocks.at(-1)
     if (recipient !== undefined && recipient !== block?.recipient && !/mailer-daemon@|postmaster@/.test(recipient)) {
-      const known = blocks.find((each) => each.recipient === recipient)
-      if (known !== undefined) known.lines.push(line)
-      else if (blocks.length < limits.reportRecipientsMax)
-        blocks.push({ recipient, lines: [line], before: paragraphAbove(lines, at) })
-    } else block?.lines.push(line)
+      block = blocks.find((each) => each.recipient === recipient)
+      // Of one too many nothing is told, and nobody else gets its words.
+      if (block === undefined && blocks.length < limits.reportRecipientsMax) {
+        block = { recipient, lines: [], before: paragraphAbove(lines, at) }
+        blocks.push(block)
+      }
+    }
+    block?.lines.push(line)
   }
   return blocks
 }

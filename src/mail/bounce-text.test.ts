@@ -1,0 +1,25 @@
+// Whose words are whose, in a bounce for people that names several: else who has a full mailbox is suppressed for the one who is not there.
+import { expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { readBounceText } from './bounce-text.ts'
+
+test('where all are named first, each gets its own words behind that', () => {
+  const words = ['ann@example.org:', '    550 5.1.1 no such user', 'bob@example.org:', '    452 4.2.2 mailbox full']
+  const { recipients } = readBounceText(['ann@example.org', 'bob@example.org', '', ...words].join('\n'), '')
+  expect(recipients.map(({ recipient, text }) => [recipient, /[45]\d\d .*/.exec(text)?.[0].slice(0, 9)])).toEqual([
+    ['ann@example.org', '550 5.1.1'],
+    ['bob@example.org', '452 4.2.2'],
+  ])
+})
+
+test('the words about one more than are told of are not about the last of them', () => {
+  const last = limits.reportRecipientsMax - 1
+  const named = Array.from(
+    { length: last + 2 },
+    (_, at) => `u${at}@example.org:\n${at > last ? '550 5.1.1 no' : 'full'}`,
+  )
+  const { recipients } = readBounceText(named.join('\n'), '')
+  expect(recipients).toHaveLength(limits.reportRecipientsMax)
+  expect(recipients.at(-1)).toMatchObject({ recipient: `u${last}@example.org` })
+  expect(recipients.at(-1)?.text).not.toContain('5.1.1')
+})
