@@ -36,3 +36,23 @@ test('a large mail that is returned takes nothing from what is said about it', (
     ['x-posthorn-token'],
   ])
 })
+
+// What is behind our bounds, or was cut off on the way, might have said the opposite.
+test.each([
+  ['words for people', 'Your message could not be delivered.\r\n\r\nann@example.org:\r\n550 5.1.1 no such user'],
+  ['fields among them', 'Final-Recipient: rfc822; ann@example.org\r\nAction: failed\r\nStatus: 5.1.1'],
+])('%s that go on behind what is read are not believed', (_, said) => {
+  const head = 'From: MAILER-DAEMON@mx.example\r\nSubject: Undelivered Mail\r\n'
+  const texts = (end: string) =>
+    readReport(Buffer.from(`${head}\r\n${said}${end}`)).recipients.map(({ status, text }) => `${status ?? ''} ${text}`)
+  const inParts = (end: string) =>
+    readReport(
+      Buffer.from(
+        `${head}Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\n${said}${end}\r\n--x\r\nContent-Type: image/gif\r\n\r\n\r\n--x--\r\n`,
+      ),
+    ).recipients.map(({ status, text }) => `${status ?? ''} ${text}`)
+  const more = `\r\nX-More: ${'a'.repeat(limits.reportTextBytesMax)}\r\nDiagnostic-Code: smtp; 450 4.2.1 come again\r\n`
+  for (const whole of [texts('\r\n'), inParts('')]) expect(whole.join()).toContain('5.1.1')
+  for (const open of [texts(''), texts(more), texts(more.repeat(20)), inParts(more)])
+    expect(open.join()).not.toContain('5.1.1')
+})

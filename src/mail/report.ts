@@ -50,13 +50,13 @@ export function readReport(bytes: Buffer): Report {
   const message = readMime(mail.subarray(0, limits.reportBytesMax), bounds)
   const parts = outermostLeaves(message)
   const returned = returnedFields(message)
-  const notice = noticeOf(message, parts)
   const endsMail = (body: Buffer): boolean => body.byteOffset + body.length === mail.byteOffset + mail.length
+  const { text: notice, open } = noticeOf(message, parts, endsMail)
   const feedback = feedbackIn(message, parts)
   if (feedback !== undefined)
     return { kind: 'arf', recipients: [], feedback, ...reporterOf(feedback.userAgent), returned }
   if (parts.some(({ contentType }) => isReceipt(contentType.value))) return nothing('receipt', returned)
-  const status = statusIn(message, parts, notice, endsMail)
+  const status = statusIn(message, parts, { text: notice, open }, endsMail)
   if (status !== undefined) return dsnReport(status, notice, returned)
   const notification = notificationIn(notice)
   if (notification !== undefined) return notificationReport(notification, returned)
@@ -68,7 +68,8 @@ export function readReport(bytes: Buffer): Report {
     !isReturned(last.contentType.value) &&
     (endsMail(last.body) || (message.malformed && last.body.length === 0))
   // In parts, and it ends within one of them: what would have followed might have said the opposite.
-  const whole = !isCut ? notice : last === message ? withoutCutParagraph(notice) : ''
+  const isLost = isCut && last !== message
+  const whole = isLost ? '' : open ? withoutCutParagraph(notice) : notice
   const { delayed, recipients } = readBounceText(whole, subjectOf(message))
   const failed = failedRecipients(message)
   const author = authorOf(message)
@@ -104,14 +105,9 @@ const expandedIn = (notice: string): { expanded?: true } =>
 
 const reporterOf = (reporter: string | undefined): { reporter?: string } => (reporter === undefined ? {} : { reporter })
 
-/**
- * A line without its end was cut off, and nobody knows how it went on, nor what its paragraph would have said: the command that was refused
- * stands at the end. (`noticeOf` puts two line ends behind each text.)
- */
+/** Nobody knows what the paragraph that was cut off would have said: the command that was refused stands at the end. */
 function withoutCutParagraph(notice: string): string {
-  const text = notice.slice(0, -2)
-  if (/[\r\n]$/.test(text)) return text
-  const lines = linesOf(text)
+  const lines = linesOf(notice)
   return lines.slice(0, lines.findLastIndex((line) => line.trim() === '') + 1).join('\n')
 }
 
@@ -139,22 +135,32 @@ const isFeedback = (type: string): boolean => type === 'message/feedback-report'
 const isReturned = (type: string): boolean =>
   /^(?:message\/(?:rfc822|global|rfc822-headers?|global-headers)|text\/rfc822(?:-headers?)?)$/.test(type)
 
+interface Notice {
+  readonly text: string
+  /** It goes on behind what is read of it, or was cut off on the way: of a mail that is one text, a line without its end tells. */
+  readonly open: boolean
+}
+
 /** What the mail system wrote for people; where the parts do not come apart, all that there is. */
-function noticeOf(message: MimeEntity, parts: readonly MimeEntity[]): string {
+function noticeOf(message: MimeEntity, parts: readonly MimeEntity[], endsMail: (body: Buffer) => boolean): Notice {
   const texts = parts.filter(({ contentType }) => contentType.value === 'text/plain')
   const plain =
     texts.length > 0 ? texts : parts.filter(({ contentType }) => contentType.value === 'text/html').slice(0, 1)
   let text = ''
+  let open = false
   for (const part of plain) {
-    if (text.length > limits.reportTextBytesMax) break
     const own = beginningOf(part)
-    text += `${part.contentType.value === 'text/html' ? withoutTags(own) : own}\n\n`
+    text += `${text === '' ? '' : '\n\n'}${part.contentType.value === 'text/html' ? withoutTags(own) : own}`
+    const isLong = part.body.length > limits.reportTextBytesMax || text.length > limits.reportTextBytesMax
+    open = isLong || (endsMail(part.body) && !(part === message && /[\r\n]$/.test(own)))
+    if (isLong) break
   }
   if (text.trim() === '' && message.contentType.value.startsWith('multipart/')) {
     const bare = message.parts.length === 0 ? message.body : message.preamble
-    text = bare.toString('utf8', 0, limits.reportTextBytesMax)
+    open = bare === message.body || bare.length > limits.reportTextBytesMax
+    return { text: bare.toString('utf8', 0, limits.reportTextBytesMax), open }
   }
-  return text
+  return { text: text.slice(0, limits.reportTextBytesMax), open }
 }
 
 /** As much of the text as is looked at: what stands behind is not even decoded. */
@@ -206,7 +212,7 @@ function feedbackIn(message: MimeEntity, parts: readonly MimeEntity[]): Feedback
 function statusIn(
   message: MimeEntity,
   parts: readonly MimeEntity[],
-  notice: string,
+  notice: Notice,
   endsMail: (body: Buffer) => boolean,
 ): DeliveryStatus | undefined {
   for (const part of parts.filter(({ contentType }) => isStatus(contentType.value))) {
@@ -214,8 +220,8 @@ function statusIn(
     const read = readDeliveryStatus(beginningOf(part), isLong || endsMail(part.body))
     if (read !== undefined) return read
   }
-  if (!/^(?:> ?)?(?:final|original)-recipient[ \t]{0,4}:/im.test(notice)) return undefined
-  return isAutomaticReply(message) ? undefined : readDeliveryStatus(notice, true)
+  if (!/^(?:> ?)?(?:final|original)-recipient[ \t]{0,4}:/im.test(notice.text)) return undefined
+  return isAutomaticReply(message) ? undefined : readDeliveryStatus(notice.text, notice.open)
 }
 
 function dsnReport(status: DeliveryStatus, notice: string, returned: readonly MimeField[]): Report {
