@@ -34,7 +34,8 @@ export function Elsewhere({ id, error }: { readonly id: string; readonly error: 
     .filter(({ workspaceId, scopes }) => workspaceId !== workspace?.workspaceId && scopes.includes('mail.read'))
     .slice(0, askedMax)
   const { data: found } = useQuery({
-    queryKey: ['elsewhere', id],
+    // Whoever has come into another workspace meanwhile, or out of one, has other ways.
+    queryKey: ['elsewhere', id, others.map(({ workspaceId }) => workspaceId)],
     enabled: isId(id),
     queryFn: ({ signal }) => find(id, others, signal),
     staleTime: Infinity,

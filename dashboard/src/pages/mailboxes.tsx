@@ -28,9 +28,13 @@ export function Mailboxes() {
     () => setAdding(false),
   )
   useForgetting(adding, add)
-  const change = useChange(
-    ({ id, status }: Mailbox) =>
-      ask('PATCH', `/api/v1/mailboxes/${id}`, { status: status === 'active' ? 'disabled' : 'active' }),
+  // Two changes: one that is under way is not the other's, whose question may be open meanwhile.
+  const enable = useChange(
+    ({ id }: Mailbox) => ask('PATCH', `/api/v1/mailboxes/${id}`, { status: 'active' }),
+    ['mailboxes'],
+  )
+  const disable = useChange(
+    ({ id }: Mailbox) => ask('PATCH', `/api/v1/mailboxes/${id}`, { status: 'disabled' }),
     ['mailboxes'],
     () => setDisabling(undefined),
   )
@@ -59,7 +63,7 @@ export function Mailboxes() {
         )
       }
     >
-      {disabling === undefined && <FormMistake error={change.error} />}
+      <FormMistake error={enable.error} />
       <Card flush>
         <Answered query={query}>
           {({ items }) =>
@@ -112,9 +116,9 @@ export function Mailboxes() {
                         <span className="flex flex-wrap justify-end">
                           <Button
                             look="quiet"
-                            busy={change.isPending && change.variables?.id === mailbox.id}
+                            busy={enable.isPending && enable.variables.id === mailbox.id}
                             onClick={() =>
-                              mailbox.status === 'active' ? setDisabling(mailbox) : change.mutate(mailbox)
+                              mailbox.status === 'active' ? setDisabling(mailbox) : enable.mutate(mailbox)
                             }
                             of={mailbox.address}
                           >
@@ -140,8 +144,8 @@ export function Mailboxes() {
         action="Disable"
         of={disabling}
         close={() => setDisabling(undefined)}
-        by={change}
-        onConfirm={change.mutate}
+        by={disable}
+        onConfirm={disable.mutate}
       >
         Mail from {disabling?.address} is refused at once, and what still waits to be sent from it fails for good.
       </Confirm>

@@ -10,7 +10,7 @@ import { Confirm, Dialog, DialogForm } from '../ui/dialog.tsx'
 import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Notice } from '../ui/notice.tsx'
 import { Card, Page } from '../ui/page.tsx'
-import { Answered } from '../ui/states.tsx'
+import { Answered, Failed } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { shownOf, useKeysAndLogins } from './revocable.tsx'
@@ -136,6 +136,11 @@ export function Members() {
           )}
         </Answered>
       </Card>
+      {invitations.data === undefined && invitations.isError && (
+        <Card title="Open invitations" flush>
+          <Failed error={invitations.error} again={() => void invitations.refetch()} />
+        </Card>
+      )}
       {invitations.data !== undefined && invitations.data.items.length > 0 && (
         <Card title="Open invitations" flush>
           {mail !== undefined && mail.goes !== 'out' && (

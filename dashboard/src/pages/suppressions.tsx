@@ -12,7 +12,7 @@ import type { ApiKey, ListOf, Member, Suppression } from '../shapes.ts'
 import { beginningIn } from '../typed.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
-import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
+import { Cancel, Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { AddressField, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
@@ -227,6 +227,7 @@ function Import() {
     ['suppressions'],
   )
   useForgetting(open, send)
+  const isUnderWay = send.isPending && send.data === undefined
   return (
     <Dialog
       title="Import suppressions"
@@ -250,15 +251,19 @@ function Import() {
         type="file"
         accept=".csv,text/csv,text/plain"
         aria-label="CSV file"
-        className="text-sm file:mr-3 file:rounded-lg file:border file:border-line file:bg-sunken file:px-3 file:py-1.5"
+        // As a button that works: no second file beside the first, and the dialog stays for what is said to it.
+        aria-busy={isUnderWay}
+        aria-disabled={isUnderWay || undefined}
+        onClick={(event) => isUnderWay && event.preventDefault()}
+        className="text-sm aria-disabled:opacity-55 file:mr-3 file:rounded-lg file:border file:border-line file:bg-sunken file:px-3 file:py-1.5"
         onChange={(event) => {
           const file = event.target.files?.[0]
-          if (file !== undefined) send.mutate(file)
+          if (file !== undefined && !isUnderWay) send.mutate(file)
           // The same file again, corrected, is a choice, too.
           event.target.value = ''
         }}
       />
-      {send.isPending && send.data === undefined && (
+      {isUnderWay && (
         <p role="status" className="text-sm text-soft">
           {send.variables?.name} is being read…
         </p>
@@ -272,7 +277,7 @@ function Import() {
       )}
       <FormMistake error={send.error} />
       <DialogActions>
-        <Button onClick={() => setOpen(false)}>Close</Button>
+        <Cancel>Close</Cancel>
       </DialogActions>
     </Dialog>
   )

@@ -147,7 +147,7 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
               is enabled, send it again in the log.
             </span>
           )}
-          {act.isSuccess && act.variables === 'enable' && (
+          {endpoint.state === 'active' && act.isSuccess && act.variables === 'enable' && (
             <Done>Events are posted from now on. “Post again…” in the log posts those that happened meanwhile.</Done>
           )}
         </div>

@@ -80,8 +80,8 @@ function useFocusKeptIn(popup: RefObject<HTMLElement | null>): (event: { readonl
   }
 }
 
-/** Closes the dialog that it stands in. */
-function Cancel({ children }: { readonly children: ReactNode }) {
+/** Closes the dialog that it stands in, but not while that works. */
+export function Cancel({ children }: { readonly children: ReactNode }) {
   return <Base.Close render={<Button />}>{children}</Base.Close>
 }
 

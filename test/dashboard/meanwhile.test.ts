@@ -1,0 +1,108 @@
+// What happens meanwhile: an answer that comes while somebody is at another thing already, something that somebody else has changed, keys faster than
+// the page. Nothing is told of the wrong thing, nothing goes twice, and what was done by one does not end what another has begun.
+import type { Page } from 'playwright-core'
+import { afterEach, beforeAll, expect, test } from 'vitest'
+import { ending } from '../world/ending.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startWebhookReceiver } from '../world/webhook-receiver.ts'
+import { heading, press, startVisit, type Login, type Visit } from './visit.ts'
+
+let visit: Visit
+let shop: JourneyWorkspace
+let bakery: JourneyWorkspace
+let login: Login
+let page: Page
+const go = (path: string) => page.goto(`${visit.origin}${path}`)
+const dialog = () => page.getByRole('dialog')
+/** As somebody who comes back to the tab. */
+const lookAgain = () => page.evaluate(`document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))`)
+
+beforeAll(async () => {
+  visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  bakery = await visit.posthorn.workspace({ name: 'Bakery' })
+  login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  page = await visit.signedIn(login)
+}, 360_000)
+
+afterEach(() => page.unrouteAll({ behavior: 'wait' }))
+
+test('an import tells what became of it: its dialog stays until then, and takes no second file beside the first', async () => {
+  await go('/suppressions')
+  await press(page, 'Import')
+  const answered = Promise.withResolvers<void>()
+  let asked = 0
+  await page.route('**/api/v1/suppressions/import', async (route) => {
+    asked++
+    await answered.promise
+    await route.continue()
+  })
+  const choose = (text: string) =>
+    dialog()
+      .getByLabel('CSV file')
+      .setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(text) })
+  await choose('one@import.example\n')
+  await dialog().getByText('a.csv is being read…').waitFor()
+  await choose('two@import.example\n')
+  await page.keyboard.press('Escape')
+  expect(await dialog().isVisible()).toBe(true)
+  await dialog().getByRole('button', { name: 'Close' }).last().click()
+  expect(await dialog().isVisible()).toBe(true)
+  answered.resolve()
+  await dialog().getByText('1 added, 0 were there already.').waitFor()
+  expect(asked).toBe(1)
+  await dialog().getByRole('button', { name: 'Close' }).last().click()
+  await dialog().waitFor({ state: 'detached' })
+})
+
+test('a mailbox that is enabled ends no question about another, and tells nothing there', async () => {
+  const [, domain = ''] = shop.address.split('@')
+  const off = await visit.posthorn.cli<{ id: string }>('mailbox', 'add', shop.id, `off@${domain}`)
+  await visit.posthorn.query(`update mailboxes set status = 'disabled' where id = $1`, [off.id])
+  await go('/mailboxes')
+  const answered = Promise.withResolvers<void>()
+  await page.route(`**/api/v1/mailboxes/${off.id}`, (route) => answered.promise.then(() => route.continue()))
+  await press(page, `Enable off@${domain}`)
+  await press(page, `Disable ${shop.address}`)
+  answered.resolve()
+  await page.getByRole('button', { name: `Disable off@${domain}`, includeHidden: true }).waitFor({ state: 'attached' })
+  await dialog().getByText(`Mail from ${shop.address} is refused at once`).waitFor()
+  await dialog().getByRole('button', { name: 'Cancel' }).click()
+  await dialog().waitFor({ state: 'detached' })
+})
+
+test('an endpoint that was enabled and is disabled by itself since does not say that events are posted', async () => {
+  const receiver = await ending(startWebhookReceiver)
+  await visit.posthorn.cli('webhook', 'set', shop.id, '--url', receiver.url)
+  await visit.posthorn.cli('webhook', 'disable', shop.id)
+  await go('/webhook')
+  const endpoint = page.getByRole('region', { name: 'Endpoint' })
+  await endpoint.getByRole('button', { name: 'Enable' }).click()
+  await endpoint.getByText('Events are posted from now on.').waitFor()
+  await visit.posthorn.query(
+    `update webhook_endpoints set state = 'disabled', reason = 'receiver_gone', disabled_at = now() where workspace_id = $1`,
+    [shop.id],
+  )
+  const disabled = endpoint.getByText('The receiver said “410 Gone” to the last try at an event.')
+  await expect.poll(() => lookAgain().then(() => disabled.count()), { interval: 500, timeout: 24_000 }).toBe(1)
+  expect(await endpoint.getByText('Events are posted from now on.').count()).toBe(0)
+})
+
+test('a message is looked for in a workspace that somebody has come into meanwhile, too', async () => {
+  const id = await bakery.accepted({ recipient: 'ann@example.com', subject: 'Fresh bread' })
+  await go(`/messages/${id}`)
+  await page.getByText('No message with this id exists in your workspace.').waitFor()
+  await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'viewer')
+  await lookAgain()
+  await page.getByRole('button', { name: 'Change to Bakery' }).click()
+  await heading(page, 'Fresh bread')
+})
+
+test('invitations that cannot be read are not told as none', async () => {
+  await page.route('**/api/v1/invitations', (route) =>
+    route.fulfill({ status: 403, json: { error: 'Not for you.', code: 'insufficient_scope' } }),
+  )
+  await go('/members')
+  const open = page.getByRole('region', { name: 'Open invitations' })
+  await open.getByRole('alert').getByText('Not for you.').waitFor()
+})
