@@ -116,7 +116,7 @@ export function Mailboxes() {
                         <span className="flex flex-wrap justify-end">
                           <Button
                             look="quiet"
-                            busy={enable.isPending && enable.variables.id === mailbox.id}
+                            busy={enable.isPending && enable.variables?.id === mailbox.id}
                             onClick={() =>
                               mailbox.status === 'active' ? setDisabling(mailbox) : enable.mutate(mailbox)
                             }
