@@ -140,12 +140,12 @@ const retireActive = sql(
 
 /** A domain's mail is signed with RSA alone from now on; answers which keys that ended. To be called in a transaction. */
 export async function endEd25519(tx: Db, workspace: WorkspaceId, domain: string): Promise<string[]> {
+  // Also where nobody looks at the domain by itself: what is retired is to be forgotten.
+  await tx.rows(lookSoon, [workspace, domain])
   const ended = [
     ...(await tx.rows<{ selector: string }>(dropPending, [workspace, domain])),
     ...(await tx.rows<{ selector: string }>(retireActive, [workspace, domain])),
   ]
-  // Also where nobody looks at the domain by itself: what is retired is to be forgotten.
-  await tx.rows(lookSoon, [workspace, domain])
   return ended.map(({ selector }) => selector)
 }
 
@@ -174,28 +174,27 @@ export interface NewDkimKey {
   readonly privateKeySealed: Buffer
 }
 
-// Waits for whoever removes the domain.
 const prepare = sql(
   'prepare-dkim-key',
   `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, state)
-   select d.workspace_id, d.id, $3, $6, $4, $5, 'pending' from domains d where d.workspace_id = $1 and d.id = $2 for key share
+   select d.workspace_id, d.id, $3, $6, $4, $5, 'pending' from domains d where d.workspace_id = $1 and d.id = $2
    on conflict do nothing returning selector`,
 )
+// Locks the domain, as a check and a removal do. Whoever changes its keys begins with this: the other way round they would wait for each other in a circle.
 const lookSoon = sql(
   'check-domain-soon',
   'update domains set check_due_at = app_now() where workspace_id = $1 and id = $2 returning id',
 )
 
-/** False where another key of the algorithm is waiting already. */
+/** False where another key of the algorithm is waiting already, or there is no such domain. To be called in a transaction. */
 export async function prepareDkimKey(
-  db: Db,
+  tx: Db,
   workspace: WorkspaceId,
   domain: string,
   { selector, algorithm, publicKey, privateKeySealed }: NewDkimKey,
 ): Promise<boolean> {
-  const made = await db.rows(prepare, [workspace, domain, selector, publicKey, privateKeySealed, algorithm])
-  await db.rows(lookSoon, [workspace, domain])
-  return made.length === 1
+  await tx.rows(lookSoon, [workspace, domain])
+  return (await tx.rows(prepare, [workspace, domain, selector, publicKey, privateKeySealed, algorithm])).length === 1
 }
 
 const counts = sql(

@@ -8,6 +8,7 @@ import { simulatorDomain } from '../domain/simulator.ts'
 import { parseDomain } from '../mail/address.ts'
 import type { DkimAlgorithm } from '../mail/dkim.ts'
 import { returnPathName } from '../mail/return-path.ts'
+import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { endEd25519, prepareDkimKey } from '../store/domain-checks.ts'
 import { lockMembers } from '../store/members.ts'
@@ -161,16 +162,21 @@ export async function rotateDkimFor(
 ): Promise<Domain> {
   const key = await newDomainKey({ db, vault }, by.workspaceId, id, algorithm)
   if (key === undefined) return showDomain({ db, hostname }, by.workspaceId, id)
-  return audited(
-    db,
-    by,
-    'domain.dkim_prepared',
-    async (tx) => {
-      await prepareDkimKey(tx, by.workspaceId, id, { selector: newSelector(), ...key })
-      return showDomain({ db: tx, hostname }, by.workspaceId, id)
-    },
-    (domain) => ({ target: domain.name, facts: { algorithm } }),
-  )
+  return db.transaction(async (tx) => {
+    const { actor, workspaceId } = by
+    const isMade = await prepareDkimKey(tx, workspaceId, id, { selector: newSelector(), ...key })
+    const domain = await showDomain({ db: tx, hostname }, workspaceId, id)
+    // Making one takes long: of two who ask meanwhile, one is given the other's.
+    if (isMade)
+      await writeAudit(tx, {
+        actor,
+        workspaceId,
+        action: 'domain.dkim_prepared',
+        target: domain.name,
+        facts: { algorithm },
+      })
+    return domain
+  })
 }
 
 /** The domain signs with RSA alone: a key that waits is gone, one that signs is kept as a replaced one is. */

@@ -269,6 +269,37 @@ describe('an Ed25519 key beside the RSA key', () => {
     expect(await signing(domain)).toEqual(['rsa', 'ed25519'])
   })
 
+  /** Until so many statements wait for others. */
+  const waiting = async (many: number): Promise<void> => {
+    const found = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+    while ((await world.value<number>(found)) < many) continue
+  }
+
+  // Each held what the other asked for next, until PostgreSQL ended one of them.
+  test.each([
+    ['is ended', end, []],
+    ['is given a follower', (domain: Domain) => rotate(domain), ['dkim_ed25519 pending']],
+  ] as const)('that %s while its domain is checked waits for the check', async (_what, act, after) => {
+    const domain = await both()
+    delete dns.zone[record(domain, 'dkim_ed25519')?.name as string]
+    const holding = await world.holding('select from domains where id = $1 for no key update', [domain.id])
+    const checked = check(domain)
+    await waiting(1)
+    const acted = act(domain)
+    await waiting(2)
+    await holding.query('commit')
+    expect((await checked).status).toBe('verified')
+    expect(shown(await acted)).toEqual(['dkim verified', ...after])
+    expect(await signing(domain)).toEqual(['rsa'])
+  })
+
+  test('that two ask for at once is made once, and written down once', async () => {
+    const domain = await verified()
+    const [one, other] = await Promise.all([rotate(domain), rotate(domain)])
+    expect(one.records).toEqual(other.records)
+    expect((await actions(domain)).filter(({ action }) => action === 'domain.dkim_prepared')).toHaveLength(1)
+  })
+
   test('ends: one that signs is kept for a week as a replaced one is, one that waits is gone', async () => {
     const domain = await both()
     await rotate(domain)
