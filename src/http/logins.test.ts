@@ -167,3 +167,75 @@ test('nor is a login removed that becomes the only owner while its removal waits
   const refused = () => removeLogin(office.office.db, actor, email, true).catch((error: unknown) => String(error))
   expect(await office.meanwhile(takesOver, id, refused, workspaceId)).toContain(`${email} is the only owner of`)
 })
+
+/** Until so many statements wait for others. */
+async function waiting(many: number): Promise<void> {
+  const found = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+  while ((await office.world.value<number>(found)) < many) continue
+}
+const invited = async (email: string) => {
+  const { workspaceId } = await office.sender()
+  const owner = await office.signedIn('owner', workspaceId)
+  const many = office.sent.length
+  await owner.ask('POST', '/invitations', { body: { email, role: 'viewer' } })
+  return { workspaceId, token: tokenOf(await office.mail(many + 1)) }
+}
+
+test('whose login is removed while they accept an invitation is told to sign in', async () => {
+  const person = await office.login()
+  const browser = office.browser()
+  await browser.ask('POST', '/session', signIn(person.email, person.password))
+  const { token } = await invited(person.email)
+  const accept = () => browser.ask('POST', '/invitations/accept', { body: { token } })
+  const answer = await office.meanwhile('delete from users where id = $1', person.id, accept)
+  expect([answer.statusCode, answer.json()]).toMatchObject([401, { code: 'not_signed_in' }])
+  // And whoever has the mail may make another.
+  const body = { token, password: 'six slow badgers' }
+  expect((await office.browser().ask('POST', '/invitations/accept', { body })).statusCode).toBe(200)
+})
+
+test('an operator who makes the login of whoever accepts an invitation in that moment hears that it is there', async () => {
+  const email = 'both@example.org'
+  const { workspaceId: workspace, token } = await invited(email)
+  const holding = await office.world.holding('select from invitations where email = $1 for update', [email])
+  const body = { token, password: 'six slow badgers' }
+  const accepted = office.browser().ask('POST', '/invitations/accept', { body })
+  await waiting(1)
+  const wish = { email, operator: false, member: { workspace, role: 'viewer' } } as const
+  const made = createUser(office.office.db, actor, wish).catch((error: unknown) => String(error))
+  await waiting(2)
+  await holding.query('commit')
+  expect((await accepted).statusCode).toBe(200)
+  expect(await made).toContain(`There is already a user ${email}`)
+})
+
+test('a login begins anew also while somebody uses a link to set another password, who sets none', async () => {
+  const { id, email } = await office.login()
+  const many = office.sent.length
+  await office.browser().ask('POST', '/password-resets', { body: { email } })
+  const token = tokenOf(await office.mail(many + 1))
+  const holding = await office.world.holding('select from users where id = $1 for update', [id])
+  const anew = beginLoginAnew(office.office.db, actor, email)
+  await waiting(1)
+  const body = { token, password: 'six slow badgers' }
+  const reset = office.browser().ask('POST', '/password-resets/confirm', { body })
+  await waiting(2)
+  await holding.query('commit')
+  const { password } = await anew
+  expect((await reset).statusCode).toBe(401)
+  expect((await office.browser().ask('POST', '/session', signIn(email, password))).statusCode).toBe(200)
+})
+
+test('what an operator does with a login that is removed in that moment is done to nobody, or to a new one', async () => {
+  const { workspaceId: workspace } = await office.sender()
+  const gone = 'delete from users where id = $1'
+  const [one, two, three] = [await office.login(), await office.login(), await office.login()]
+  const refused = (error: unknown) => String(error)
+  const anew = () => beginLoginAnew(office.office.db, actor, one.email).catch(refused)
+  expect(await office.meanwhile(gone, one.id, anew)).toContain('There is no user')
+  const set = () => setLogin(office.office.db, actor, two.email, { operator: true }).catch(refused)
+  expect(await office.meanwhile(gone, two.id, set)).toContain('There is no user')
+  const wish = { email: three.email, operator: false, member: { workspace, role: 'viewer' } } as const
+  const made = () => createUser(office.office.db, actor, wish)
+  expect(await office.meanwhile(gone, three.id, made)).toMatchObject({ password: expect.any(String) as string })
+})

@@ -4,7 +4,8 @@ import { lockUser } from './people.ts'
 
 const addReset = sql(
   'add-password-reset',
-  `with old as (delete from password_resets where expires_at <= app_now()),
+  `with old as (
+     delete from password_resets where token_hash in (select x.token_hash from password_resets x where x.expires_at <= app_now() for update skip locked)),
         open as (select count(*) many from password_resets where user_id = $2 and expires_at > app_now())
    insert into password_resets (token_hash, user_id, expires_at)
    select $1, $2, app_now() + $3 * interval '1 millisecond' from open where many < $4 returning user_id`,
@@ -19,9 +20,9 @@ const takeReset = sql(
 )
 const dropResets = sql('drop-password-resets', 'delete from password_resets where user_id = $1')
 
-/** False where the person has enough open ones. Locks the person first: of those who ask at once each sees what the others were given. */
+/** False where the person has enough open ones, or is gone. Locks the person first: of those who ask at once each sees what the others were given. */
 export async function addPasswordReset(tx: Db, hash: Buffer, user: string, ms: number, most: number): Promise<boolean> {
-  await lockUser(tx, user)
+  if (!(await lockUser(tx, user))) return false
   return (await tx.rows(addReset, [hash, user, ms, most])).length === 1
 }
 /** The person whose token it is; it stays good. */

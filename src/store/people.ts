@@ -1,4 +1,5 @@
-// Persons: who they are, and their password.
+// Persons: who they are, and their password. Whoever changes what is a person's locks the person first, then workspaces, in the order of their ids, and
+// whatever else: two that did it the other way round would wait for each other in a circle.
 import type { WorkspaceId } from '../domain/message.ts'
 import type { MemberRole } from '../domain/scopes.ts'
 import { sql, type Db } from './database.ts'
@@ -35,6 +36,7 @@ const insert = sql(
 const byEmail = sql('user-by-email', `select ${userColumns} from users where email_key = $1`)
 const byId = sql('user-by-id', `select ${userColumns} from users where id = $1`)
 const lock = sql('lock-user', 'select id from users where id = $1 for update')
+const lockByEmail = sql('lock-user-by-email', `select ${userColumns} from users where email_key = $1 for update`)
 const anyone = sql('any-user', 'select id from users limit 1')
 const rename = sql('rename-user', `update users set name = $2 where id = $1 returning ${userColumns}`)
 const password = sql('set-password', 'update users set password_hash = $2 where id = $1')
@@ -78,9 +80,13 @@ export async function userByEmail(db: Db, emailKey: string): Promise<UserRow | u
 export async function userById(db: Db, id: string): Promise<UserRow | undefined> {
   return (await db.rows<UserRow>(byId, [id]))[0]
 }
-/** Locks the person, also against whoever makes them a member of something. */
-export async function lockUser(tx: Db, id: string): Promise<void> {
-  await tx.rows(lock, [id])
+/** Locks the person, also against whoever makes them a member of something. False where they are gone. */
+export async function lockUser(tx: Db, id: string): Promise<boolean> {
+  return (await tx.rows(lock, [id])).length === 1
+}
+/** The same, of somebody with this address. */
+export async function lockUserByEmail(tx: Db, emailKey: string): Promise<UserRow | undefined> {
+  return (await tx.rows<UserRow>(lockByEmail, [emailKey]))[0]
 }
 export async function isAnyUser(db: Db): Promise<boolean> {
   return (await db.rows(anyone)).length > 0

@@ -15,7 +15,7 @@ import {
   deleteUser,
   listUserRow,
   listUserRows,
-  lockUser,
+  lockUserByEmail,
   setOperator,
   setPasswordHash,
   userByEmail,
@@ -48,7 +48,7 @@ export async function createUser(
   const password = makePassword(passwordBytes)
   const hash = await makePasswords().hash(password, address.text)
   return db.transaction(async (tx) => {
-    const known = await userByEmail(tx, address.key)
+    const known = await lockUserByEmail(tx, address.key)
     if (known !== undefined && wish.member === undefined && !wish.operator)
       throw new Mistake(`There is already a user ${address.text}.`, { code: 'conflict' })
     const user = known ?? (await newUser(tx, address.text, wish.name, hash, wish.operator))
@@ -101,7 +101,7 @@ export async function setLogin(
   changes: { readonly operator: boolean },
 ): Promise<{ readonly id: string; readonly email: string; readonly operator: boolean }> {
   return db.transaction(async (tx) => {
-    const user = await requireUser(tx, email)
+    const user = await requireUser(tx, email, lockUserByEmail)
     await setOperator(tx, user.id, changes.operator)
     await writeAudit(tx, { actor, action: 'user.changed', target: user.email, facts: changes })
     return { id: user.id, email: user.email, ...changes }
@@ -118,7 +118,7 @@ export async function beginLoginAnew(
   const password = makePassword(passwordBytes)
   const hash = await makePasswords().hash(password, known.email)
   return db.transaction(async (tx) => {
-    const { id, email: address, operator } = await requireUser(tx, email)
+    const { id, email: address, operator } = await requireUser(tx, email, lockUserByEmail)
     await setPasswordHash(tx, id, hash)
     await dropPasswordResets(tx, id)
     await removeTotp(tx, id)
@@ -132,12 +132,12 @@ export async function beginLoginAnew(
 /** With all that is theirs alone. A workspace keeps an owner: who is the last one is not removed. `isSure`: the operator has seen what goes, or does not care to. */
 export async function removeLogin(db: Db, actor: string, email: string, isSure: boolean): Promise<Login> {
   return db.transaction(async (tx) => {
-    const { id } = await requireUser(tx, email)
-    await lockUser(tx, id)
+    const { id } = await requireUser(tx, email, lockUserByEmail)
+    const listed = async () => presentLogin((await listUserRow(tx, id)) as ListedUserRow)
     // In the order of their ids, as every transaction that locks several.
-    for (const workspace of (await requireListed(tx, email, id)).workspaces) await lockMembers(tx, workspace.id)
+    for (const workspace of (await listed()).workspaces) await lockMembers(tx, workspace.id)
     // Once more: until it was locked, each of them may have given them another role.
-    const login = presentLogin(await requireListed(tx, email, id))
+    const login = await listed()
     for (const { id: workspace, name, role } of login.workspaces)
       if (role === 'owner' && (await countOwners(tx, workspace)) === 1)
         throw new Mistake(
@@ -164,21 +164,11 @@ function whatWouldGo({ email, operator, workspaces }: Login): string {
   return `Nothing was removed: give --yes to remove the login ${email} for good${who.length === 0 ? '' : `, ${who.join(' and ')}`}, with its password, passkeys, sessions and open invitations.`
 }
 
-async function requireUser(db: Db, email: string): Promise<UserRow> {
+async function requireUser(db: Db, email: string, find = userByEmail): Promise<UserRow> {
   const key = parseAddress(email.trim())?.key
-  const user = key === undefined ? undefined : await userByEmail(db, key)
-  if (user === undefined) throw noUser(email)
+  const user = key === undefined ? undefined : await find(db, key)
+  if (user === undefined) throw new Mistake(`There is no user "${email}"; \`posthorn user list\` shows them all.`)
   return user
 }
-
-/** May be gone since it was found, where somebody else has removed it. */
-async function requireListed(tx: Db, email: string, id: string): Promise<ListedUserRow> {
-  const row = await listUserRow(tx, id)
-  if (row === undefined) throw noUser(email)
-  return row
-}
-
-const noUser = (email: string): Mistake =>
-  new Mistake(`There is no user "${email}"; \`posthorn user list\` shows them all.`)
 
 const presentLogin = ({ emailKey: _key, ...row }: ListedUserRow): Login => shown(row)

@@ -29,7 +29,7 @@ import {
   setMemberRole,
   type MemberRow,
 } from '../store/members.ts'
-import { insertUser, userByEmail, type UserRow } from '../store/people.ts'
+import { insertUser, lockUser, userByEmail, type UserRow } from '../store/people.ts'
 import { workspaceById } from '../store/workspaces.ts'
 import { audited, stillBy, type By } from './by.ts'
 import { Mistake, notThere, parseName } from './mistake.ts'
@@ -212,21 +212,22 @@ export async function acceptInvitation(
 ): Promise<SignedIn | undefined> {
   const offered = await requireInvitation(db, token)
   const known = await userByEmail(db, offered.emailKey)
-  if (known !== undefined && holder?.userId !== known.id)
-    throw new Mistake(`Sign in as ${offered.email} first, then accept again.`, { code: 'not_signed_in' })
+  if (known !== undefined && holder?.userId !== known.id) throw signInFirst(offered.email)
   if (known === undefined && wish.password === undefined)
     throw new Mistake('"password" is missing; choose one for your new account.', { field: 'password' })
   const passwordHash =
     known === undefined ? await people.passwords.hash(wish.password as string, offered.email) : undefined
 
   const user = await db.transaction(async (tx) => {
-    const { workspaceId, id } = await requireInvitation(tx, token)
+    const { workspaceId, id, email } = await requireInvitation(tx, token)
+    // The person before the workspace, as everybody who locks both; and a login may have been removed meanwhile.
+    if (known !== undefined && !(await lockUser(tx, known.id))) throw signInFirst(email)
+    const joined = known ?? (await newUser(tx, email, wish.name, passwordHash as string, false))
     // Whoever invites the same address meanwhile waits, and then finds a member.
     await lockMembers(tx, workspaceId)
     // Only what is deleted here counts: it may have been withdrawn or replaced meanwhile.
     const row = await deleteInvitation(tx, workspaceId, id)
     if (row === undefined) throw noInvitation()
-    const joined = known ?? (await newUser(tx, row.email, wish.name, passwordHash as string, false))
     await insertMember(tx, workspaceId, joined.id, row.role)
     const act = { actor: `user:${joined.id}`, target: row.email }
     // A login belongs to the installation, whose log tells of every one that is made.
@@ -288,6 +289,9 @@ async function requireInvitation(db: Db, token: string): Promise<OfferedInvitati
   if (row === undefined) throw noInvitation()
   return row
 }
+
+const signInFirst = (email: string): Mistake =>
+  new Mistake(`Sign in as ${email} first, then accept again.`, { code: 'not_signed_in' })
 
 const noInvitation = (): Mistake =>
   new Mistake('This invitation was accepted or withdrawn, or has expired; ask for a new one.', {

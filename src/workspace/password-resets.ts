@@ -9,7 +9,7 @@ import { parseAddress } from '../mail/address.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { addPasswordReset, dropPasswordResets, findPasswordReset, takePasswordReset } from '../store/password-resets.ts'
-import { setPasswordHash, userByEmail, userById, type UserRow } from '../store/people.ts'
+import { lockUser, setPasswordHash, userByEmail, userById, type UserRow } from '../store/people.ts'
 import { deleteSessions } from '../store/sessions.ts'
 import { makeDevice } from './devices.ts'
 import { busy, Mistake } from './mistake.ts'
@@ -72,7 +72,8 @@ export function passwordResets({ db, vault, log, notify, publicUrl }: PeopleTool
       // A weak password throws, and the token stays good. No transaction is open meanwhile: hashing takes long, and there may be a line.
       const hash = await passwords.hash(password, user.email)
       await db.transaction(async (tx) => {
-        // Of two that came with one token, the second finds it used.
+        // Of two that came with one token, the second finds it used. The person first, as everybody else who takes tokens away.
+        await lockUser(tx, user.id)
         if ((await takePasswordReset(tx, hashSecret(token))) !== user.id) throw stale()
         await setPasswordHash(tx, user.id, hash)
         await endWhatPasswordOpened(tx, user)
