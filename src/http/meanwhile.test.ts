@@ -68,6 +68,33 @@ test.each<[what: string, change: string, role: MemberRole]>([
   expect(await open()).toEqual([])
 })
 
+const workspaceGoes = `with members as (delete from members where workspace_id = $1), usage as (delete from usage where workspace_id = $1),
+  boxes as (delete from mailboxes where workspace_id = $1), domains as (delete from domains where workspace_id = $1)
+  delete from workspaces where id = $1`
+
+// A domain's key takes long to make, and may wait for its turn.
+test.each([
+  ['/domains', () => ({ name: 'meanwhile.example' })],
+  ['/mailboxes', (domain: string) => ({ address: `meanwhile@${domain}` })],
+])(
+  'who is removed, or whose workspace is, while POST %s is under way adds nothing, and hears why',
+  async (path, body) => {
+    const { workspaceId } = await office.sender()
+    const [one, other] = [await office.signedIn('admin', workspaceId), await office.signedIn('owner', workspaceId)]
+    const add = (who: BrowserOf) => () => who.ask('POST', path, { body })
+    const removed = await office.meanwhile(
+      'delete from members where user_id = $1',
+      one.login.id,
+      add(one),
+      workspaceId,
+    )
+    expect([removed.statusCode, removed.json()]).toMatchObject([403, { code: 'insufficient_scope' }])
+    const gone = await office.meanwhile(workspaceGoes, workspaceId, add(other), workspaceId)
+    expect([gone.statusCode, gone.json()]).toMatchObject([403, { code: 'insufficient_scope' }])
+    expect(await office.world.value(`select count(*)::integer from domains where name like 'meanwhile%'`)).toBe(0)
+  },
+)
+
 test('an invitation that is sent again while it is accepted does not stay behind, for whoever is then removed', async () => {
   const many = office.sent.length
   const email = 'twice@people.example'

@@ -11,7 +11,6 @@ import { returnPathName } from '../mail/return-path.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { endEd25519, prepareDkimKey } from '../store/domain-checks.ts'
-import { lockMembers } from '../store/members.ts'
 import {
   deleteDomain,
   findDomain,
@@ -22,7 +21,7 @@ import {
   verifyDomain,
   type DomainRow,
 } from '../store/domains.ts'
-import { audited, type By } from './by.ts'
+import { audited, stillBy, type By } from './by.ts'
 import { makeKey, newDomainKey, newSelector, type MadeKey } from './domain-keys.ts'
 import { recordsOf, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
 import { Mistake, notThere } from './mistake.ts'
@@ -114,7 +113,7 @@ export async function addDomainFor(
     'domain.added',
     async (tx) => {
       // One at a time: several that come together would all find room for one more.
-      await lockMembers(tx, by.workspaceId)
+      await stillBy(tx, by, 'domains.write')
       await roomForDomain(tx, by.workspaceId)
       return insertNewDomain({ db: tx, hostname }, by.workspaceId, made, vouched)
     },

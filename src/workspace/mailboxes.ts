@@ -5,7 +5,6 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { lockMembers } from '../store/members.ts'
 import { findDomain } from '../store/domains.ts'
 import {
   changeMailbox,
@@ -16,7 +15,7 @@ import {
   workspaceOfMailbox,
 } from '../store/mailboxes.ts'
 import type { MailboxRow } from '../store/mailboxes.ts'
-import { audited, type By } from './by.ts'
+import { audited, stillBy, type By } from './by.ts'
 import { Mistake, notThere, parseId, parseName } from './mistake.ts'
 import { findSender, readSystemMailbox } from './notices.ts'
 import type { Office } from './office.ts'
@@ -76,7 +75,7 @@ export function addMailboxFor(
     'mailbox.added',
     async (tx) => {
       // One at a time: several that come together would all find room for one more.
-      await lockMembers(tx, by.workspaceId)
+      await stillBy(tx, by, 'mailboxes.write')
       if ((await listMailboxRows(tx, by.workspaceId)).length >= limits.mailboxesPerWorkspaceMax)
         throw new Mistake(
           `A workspace has at most ${limits.mailboxesPerWorkspaceMax} mailboxes; remove one that is not needed any more.`,
