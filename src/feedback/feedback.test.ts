@@ -85,6 +85,18 @@ test('a mail to the complaint address under many names, and to postmaster, is re
   expect(await unmatched()).toEqual([['no_report', 'mail']])
 })
 
+test('what a person has written in UTF-8 is shown to operators as it was written', async () => {
+  const addressee = await feedback.addresseeOf('complaints@node.test')
+  const content = 'Subject: Grüße\r\n\r\nKönnen Sie das löschen? – Jörg\r\n'
+  await feedback.receive({
+    sender: 'joerg@example.org',
+    addressees: addressee === undefined ? [] : [addressee],
+    content: Buffer.from(content),
+  })
+  const [kept] = (await pageUnmatchedFeedback(world.db, 10)).items
+  expect(await findUnmatchedFeedback(world.db, kept?.id ?? '')).toMatchObject({ content })
+})
+
 test('what is kept is dated by the database, whatever this machine takes for the time: pages go by its id', async () => {
   const hoursBehind = new Date(Date.now() - 5 * 3600_000)
   await world.setClock(hoursBehind.toISOString())

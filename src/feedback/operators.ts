@@ -16,13 +16,13 @@ export async function pageUnmatchedFeedback(db: Db, most: number, before?: strin
   return given<Page<Unmatched>>({ items: shown, next: last?.id })
 }
 
-/** With its beginning as text; undefined where there is none by this id. */
+/** With its beginning as text: UTF-8, as feeds write it, and people who do not encode their mail. Undefined where there is none by this id. */
 export async function findUnmatchedFeedback(
   db: Db,
   id: string,
 ): Promise<(Unmatched & { readonly content: string }) | undefined> {
   const found = isUuid(id) ? await findUnmatched(db, id) : undefined
-  return found && { ...found, content: found.content.toString('latin1') }
+  return found && { ...found, content: found.content.toString() }
 }
 
 /** Messages accepted from `since` on are signed with the new key; the tokens of the last few keys stay good. */
