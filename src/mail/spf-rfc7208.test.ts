@@ -10,6 +10,7 @@ test.each([
   ['an empty one', ['v=spf1']],
   ['modifiers behind "all"', ['v=spf1 ip4:192.0.2.1 -all exp=why.example']],
   ['ten questions, and names that only look like some', [`v=spf1 ${asking(10)} ip4:192.0.2.1 all.example=1 -all`]],
+  ['a redirect beside "all", which nobody follows', [`v=spf1 ${asking(10)} redirect=a.example ~all`]],
 ])('nothing is wrong with %s', (_, texts) => {
   expect(whyBadSpf(texts)).toBeUndefined()
 })

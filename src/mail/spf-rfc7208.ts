@@ -19,7 +19,9 @@ export function whyBadSpf(texts: readonly string[]): string | undefined {
     return 'The SPF record ends with +all: it allows everybody to send in this name.'
   if (all !== -1 && terms.slice(all + 1).some((term) => !term.includes('=')))
     return 'In the SPF record, what stands behind "all" is never looked at: move it before.'
-  if (terms.filter((term) => asks.test(term)).length > asksMax)
+  // Beside "all" a redirect is passed over (6.1).
+  const isAsked = (term: string): boolean => asks.test(term) && (all === -1 || !/^redirect=/i.test(term))
+  if (terms.filter(isAsked).length > asksMax)
     return `The SPF record asks the DNS more than ${asksMax} times, and receivers take that as an error (RFC 7208 4.6.4).`
   if (terms.some((term) => /^[+\-~?]?ptr(?::|$)/i.test(term)))
     return 'The SPF record uses "ptr", which receivers are told not to use (RFC 7208 5.5).'
