@@ -145,13 +145,8 @@ class Reader {
     }
     this.#skim()
     const body = this.#bytes.subarray(start, Math.max(start, this.#stop.bodyEnd))
-    if (isMessage(contentType.value) && isEncoded(transferEncoding)) {
-      const stop = this.#stop
-      const parts = this.#encodedMessage(body, transferEncoding, depth)
-      this.#stop = stop
-      return { ...leaf, parts, body }
-    }
-    return { ...leaf, body }
+    if (!isMessage(contentType.value) || !isEncoded(transferEncoding)) return { ...leaf, body }
+    return { ...leaf, body, parts: this.#encodedMessage(body, transferEncoding, depth) }
   }
 
   #multipart(start: number, boundary: string, depth: number, type: string): Partial<MimeEntity> & { body: Buffer } {
