@@ -102,7 +102,50 @@ test('invitations that cannot be read are not told as none', async () => {
   await page.route('**/api/v1/invitations', (route) =>
     route.fulfill({ status: 403, json: { error: 'Not for you.', code: 'insufficient_scope' } }),
   )
-  await go('/members')
+  await go(`/members?workspace=${shop.id}`)
   const open = page.getByRole('region', { name: 'Open invitations' })
   await open.getByRole('alert').getByText('Not for you.').waitFor()
+})
+
+test('an answer that was lost to what a link does once is told as not known: the link would say that it was used', async () => {
+  const mailed = async (recipient: string, link: RegExp) => {
+    const read = async () => {
+      const rows = await visit.posthorn.query<{ mail: string }>(
+        `select convert_from(content, 'UTF8') mail from sandbox_mail where recipient = $1`,
+        [recipient],
+      )
+      const text = rows.map(({ mail }) => mail.replaceAll('=\r\n', '').replaceAll('=3D', '=')).join('\n')
+      return link.exec(text)?.[0]
+    }
+    await expect.poll(read, { interval: 20, timeout: 30_000 }).toBeDefined()
+    return (await read()) ?? ''
+  }
+  const person = await visit.browser.person()
+  /** What is asked is done, and nobody hears of it. */
+  const lose = (path: string) =>
+    person.route(path, async (route) => {
+      await route.fetch()
+      await route.abort()
+    })
+  const isDoubted = () => person.getByRole('alert').getByText('Whether this was done is not known').waitFor()
+
+  await go(`/members?workspace=${shop.id}`)
+  await press(page, 'Invite')
+  await dialog().getByLabel('E-mail').fill('dee@people.example')
+  await dialog().getByRole('button', { name: 'Invite' }).click()
+  await person.goto(`${visit.origin}/${await mailed('dee@people.example', /accept-invitation#token=[\w-]+/)}`)
+  await person.getByLabel('Choose a password').fill('first words of hers')
+  await lose('**/invitations/accept')
+  await press(person, 'Accept')
+  await isDoubted()
+
+  await person.goto(`${visit.origin}/forgot-password`)
+  await person.getByLabel('E-mail').fill(login.email)
+  await press(person, 'Send the link')
+  await person.goto(`${visit.origin}/${await mailed(login.email, /reset-password#token=[\w-]+/)}`)
+  await person.getByLabel('New password').fill('some other words')
+  await lose('**/password-resets/confirm')
+  await press(person, 'Change it')
+  await isDoubted()
+  await person.context().close()
 })

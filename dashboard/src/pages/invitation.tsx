@@ -33,7 +33,7 @@ export function InvitationPage() {
   const accept = useChange(
     (given: { name?: string; password?: string }) =>
       kept(ask('POST', '/api/v1/invitations/accept', { token, ...given })),
-    [],
+    ['invitation'],
     () => {
       client.clear()
       // Who is in several sees the one that this is about.

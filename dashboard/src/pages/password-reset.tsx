@@ -49,7 +49,7 @@ export function ResetPassword() {
   const navigate = useNavigate()
   const reset = useChange(
     (password: string) => ask('POST', '/api/v1/password-resets/confirm', { token, password }),
-    [],
+    ['session'],
     () => void navigate({ to: '/sign-in', search: { why: 'reset' }, replace: true }),
   )
   const another = (
