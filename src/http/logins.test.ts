@@ -239,3 +239,25 @@ test('what an operator does with a login that is removed in that moment is done 
   const made = () => createUser(office.office.db, actor, wish)
   expect(await office.meanwhile(gone, three.id, made)).toMatchObject({ password: expect.any(String) as string })
 })
+
+// Whoever takes a password away from a thief is not to find the thief's second factor behind it, nor their own gone.
+test('a session that ends while it switches a second factor on or off does neither', async () => {
+  const { workspaceId } = await office.sender()
+  const ends = `with held as materialized (select id from users where id = $1 for update) delete from sessions s using held where s.user_id = held.id`
+  const isOn = (id: string) =>
+    office.world.value<boolean>('select totp_sealed is not null from users where id = $1', [id])
+  for (const wasOn of [false, true]) {
+    const person = await office.signedIn('owner', workspaceId)
+    const { id, password } = person.login
+    const begun = await person.ask('POST', '/account/two-factor', { body: { password } })
+    const { secret } = begun.json<{ secret: string }>()
+    const confirm = () => {
+      const code = new TOTP({ secret: Secret.fromBase32(secret) }).generate()
+      return person.ask('POST', '/account/two-factor/confirm', { body: { code } })
+    }
+    if (wasOn) expect((await confirm()).statusCode).toBe(200)
+    const end = () => person.ask('POST', '/account/two-factor/disable', { body: { password } })
+    expect((await office.meanwhile(ends, id, wasOn ? end : confirm)).statusCode).toBe(401)
+    expect(await isOn(id)).toBe(wasOn)
+  }
+})

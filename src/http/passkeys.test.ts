@@ -141,3 +141,29 @@ test('why a passkey does not fit stands in the log of the operators, and in no a
     why: expect.stringContaining('http://127.0.0.1:3000'),
   })
 })
+
+/** What ends or removes, behind the lock that it takes first. */
+const behindLock = (what: string) =>
+  `with held as materialized (select id from users where id = $1 for update) delete from ${what} x using held where x.user_id = held.id`
+
+test('a session that ends while a passkey is added in it adds none', async () => {
+  await office.world.setClock()
+  await person.ask('DELETE', `/account/passkeys/${id}`)
+  const question = await begin()
+  expect(await office.meanwhile(behindLock('sessions'), person.login.id, () => add(question))).toBe(401)
+  expect(await office.world.value('select count(*)::integer from passkeys where user_id = $1', [person.login.id])).toBe(
+    0,
+  )
+})
+
+test('a passkey that is removed while somebody signs in with it opens nothing, nor does one of a person who is', async () => {
+  const { email, password } = person.login
+  await person.ask('POST', '/session', { body: { email, password } })
+  const signingIn = async (change: string) => {
+    expect(await add(await begin())).toBe(201)
+    const question = await askAnyone()
+    return office.meanwhile(change, person.login.id, () => enter(question))
+  }
+  expect(await signingIn(behindLock('passkeys'))).toBe(401)
+  expect(await signingIn('delete from users where id = $1')).toBe(401)
+})

@@ -23,7 +23,10 @@ const insert = sql(
 )
 const ofUser = sql('list-passkeys', `select ${columns} from passkeys where user_id = $1 order by created_at, id`)
 const one = sql('find-passkey', `select ${columns} from passkeys where id = $1`)
-const used = sql('passkey-used', 'update passkeys set counter = $2, last_used_at = app_now() where id = $1')
+const used = sql(
+  'passkey-used',
+  'update passkeys set counter = $2, last_used_at = app_now() where id = $1 returning id',
+)
 const removeAll = sql('delete-passkeys', 'delete from passkeys where user_id = $1')
 const remove = sql('delete-passkey', 'delete from passkeys where user_id = $1 and id = $2 returning name')
 // Without its challenge: a release that kept open questions here would take it for one.
@@ -32,7 +35,10 @@ const note = sql(
   `insert into passkey_challenges (id, challenge, user_id, expires_at) values ($1, '', $2, app_now() + $3 * interval '1 millisecond')
    on conflict (id) do nothing returning id`,
 )
-const prune = sql('prune-passkey-answers', 'delete from passkey_challenges where expires_at <= app_now()')
+const prune = sql(
+  'prune-passkey-answers',
+  'delete from passkey_challenges where id in (select x.id from passkey_challenges x where x.expires_at <= app_now() for update skip locked)',
+)
 
 export interface NewPasskey {
   readonly id: string
@@ -43,7 +49,7 @@ export interface NewPasskey {
   readonly transports: readonly string[]
 }
 
-/** Undefined where it is known already, or the person has too many. */
+/** Undefined where it is known already, or the person has too many: they are to be locked, so that two do not find room for the same last one. */
 export async function insertPasskey(db: Db, passkey: NewPasskey, most: number): Promise<PasskeyRow | undefined> {
   const { id, userId, name, publicKey, counter, transports } = passkey
   return (await db.rows<PasskeyRow>(insert, [id, userId, name, publicKey, counter, transports, most]))[0]
@@ -52,8 +58,9 @@ export const listPasskeyRows = (db: Db, user: string): Promise<PasskeyRow[]> => 
 export async function findPasskey(db: Db, id: string): Promise<PasskeyRow | undefined> {
   return (await db.rows<PasskeyRow>(one, [id]))[0]
 }
-export async function notePasskey(db: Db, id: string, counter: number): Promise<void> {
-  await db.rows(used, [id, counter])
+/** False where it was removed. */
+export async function notePasskey(db: Db, id: string, counter: number): Promise<boolean> {
+  return (await db.rows(used, [id, counter])).length === 1
 }
 export async function deletePasskeys(db: Db, user: string): Promise<void> {
   await db.rows(removeAll, [user])

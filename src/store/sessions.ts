@@ -4,6 +4,7 @@ import type { MemberRole } from '../domain/scopes.ts'
 import { inBites } from './bites.ts'
 import { sql, type Db } from './database.ts'
 import { leastId } from './message-id.ts'
+import { lockUser } from './people.ts'
 
 /** What a request with a session's cookie needs to know. */
 export interface SessionHolderRow {
@@ -57,6 +58,7 @@ const ofUser = sql(
   `select id, created_at "createdAt", seen_at "lastSeenAt", expires_at "expiresAt", address, agent from sessions
     where user_id = $1 and expires_at > app_now() and seen_at > app_now() - $2 * interval '1 millisecond' order by created_at desc, id desc`,
 )
+const there = sql('find-session', 'select id from sessions where user_id = $1 and id = $2')
 const removeOne = sql('delete-session', 'delete from sessions where user_id = $1 and id = $2 returning id')
 const removeByToken = sql('delete-session-by-token', 'delete from sessions where token_hash = $1 returning user_id')
 const removeOthers = sql(
@@ -99,6 +101,10 @@ export async function findSessionHolder(
 }
 export async function noteSession(db: Db, id: string): Promise<void> {
   await db.rows(seen, [id])
+}
+/** Locks the person, as whatever ends all of their sessions does. False where this one has ended. */
+export async function holdSession(tx: Db, user: string, id: string): Promise<boolean> {
+  return (await lockUser(tx, user)) && (await tx.rows(there, [user, id])).length === 1
 }
 export const listSessionRows = (db: Db, user: string, idleMs: number): Promise<SessionRow[]> =>
   db.rows<SessionRow>(ofUser, [user, idleMs])

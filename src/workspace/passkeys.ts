@@ -17,11 +17,11 @@ import {
   notePasskey,
   type PasskeyRow,
 } from '../store/passkeys.ts'
-import { userById, type UserRow } from '../store/people.ts'
+import { lockUser, userById, type UserRow } from '../store/people.ts'
 import { audited } from './by.ts'
 import { Mistake, notThere, parseName } from './mistake.ts'
 import type { Browser, People, SignedIn } from './people.ts'
-import type { Holder } from './sessions.ts'
+import { stillSignedIn, type Holder } from './sessions.ts'
 
 export type Passkey = Given<Pick<PasskeyRow, 'id' | 'name' | 'createdAt' | 'lastUsedAt'>>
 
@@ -100,7 +100,7 @@ export async function addPasskey(
     expectedRPID: new URL(publicUrl).hostname,
     requireUserVerification: true,
   }).catch(doesNotFit)
-  if (!verdict.verified || !(await isFirstAnswer(db, answer.id, holder.userId))) throw refused()
+  if (!verdict.verified) throw refused()
   const { id, publicKey, counter, transports = [] } = verdict.registrationInfo.credential
   const passkey = { id, userId: holder.userId, name, publicKey: Buffer.from(publicKey), counter, transports }
   const row = await audited(
@@ -108,6 +108,8 @@ export async function addPasskey(
     { actor: `user:${holder.userId}` },
     'passkey.added',
     async (tx) => {
+      await stillSignedIn(tx, holder)
+      if (!(await isFirstAnswer(tx, answer.id, holder.userId))) throw refused()
       const made = await insertPasskey(tx, passkey, limits.passkeysPerUserMax)
       if (made === undefined)
         throw new Mistake('This passkey is known already, or you have too many.', { code: 'conflict' })
@@ -169,8 +171,13 @@ export async function signInWithPasskey(
       transports: row.transports as Transports,
     },
   }).catch(doesNotFit)
-  if (!verdict.verified || !(await isFirstAnswer(db, answer.id, user.id))) throw refused()
-  await notePasskey(db, row.id, verdict.authenticationInfo.newCounter)
+  if (!verdict.verified) throw refused()
+  await db.transaction(async (tx) => {
+    // One that was removed since it was found opens nothing, whatever was removed with it.
+    const isThere =
+      (await lockUser(tx, user.id)) && (await notePasskey(tx, row.id, verdict.authenticationInfo.newCounter))
+    if (!isThere || !(await isFirstAnswer(tx, answer.id, user.id))) throw refused()
+  })
   return people.welcome(user, browser, 'passkey')
 }
 

@@ -234,12 +234,13 @@ export function makePeople(tools: PeopleTools) {
           code: 'too_many_attempts',
           retryAfterSeconds: limits.codeGuessForgottenMs / 1000,
         })
-      const codes = await confirmTwoFactor(tools, holder.userId, code)
+      const codes = await confirmTwoFactor(tools, holder, code)
       await guesses.forget(name)
       return codes
     },
     endTwoFactor: async (holder: Holder, password: string): Promise<void> => {
-      await endTwoFactor(tools, (await proved(holder, password)).id)
+      await proved(holder, password)
+      await endTwoFactor(tools, holder)
     },
   }
 }

@@ -13,6 +13,7 @@ import {
   deleteSession,
   deleteSessionByToken,
   findSessionHolder,
+  holdSession,
   insertSession,
   listSessionRows,
   noteSession,
@@ -114,6 +115,15 @@ export async function closeSession(db: Db, holder: Holder): Promise<void> {
     (tx) => deleteSession(tx, holder.userId, holder.sessionId),
     () => ({ target: holder.sessionId }),
   )
+}
+
+/**
+ * For what opens an account, or keeps others out of it, in its transaction: whoever takes a password away from a thief ends the sessions that it opened, and
+ * what one of these asked for in that moment is not to come behind that.
+ */
+export async function stillSignedIn(tx: Db, { userId, sessionId }: Holder): Promise<void> {
+  if (!(await holdSession(tx, userId, sessionId)))
+    throw new Mistake('Your session has ended meanwhile; sign in again.', { code: 'not_signed_in' })
 }
 
 /** Ends another session of the same person. */

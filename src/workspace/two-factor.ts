@@ -17,6 +17,7 @@ import {
 import type { UserRow } from '../store/people.ts'
 import { audited } from './by.ts'
 import { Mistake } from './mistake.ts'
+import { stillSignedIn, type Holder } from './sessions.ts'
 
 const stepSeconds = 30
 
@@ -34,7 +35,8 @@ export async function beginTwoFactor({ db, vault }: Tools, user: UserRow): Promi
 }
 
 /** The code of the app puts the pending secret in force. Returns the recovery codes, shown once. */
-export async function confirmTwoFactor({ db, vault }: Tools, userId: string, code: string): Promise<string[]> {
+export async function confirmTwoFactor({ db, vault }: Tools, holder: Holder, code: string): Promise<string[]> {
+  const { userId } = holder
   const pending = (await userById(db, userId))?.totpPendingSealed ?? null
   if (pending === null)
     throw new Mistake('There is nothing to confirm; begin to set up the second factor first.', { code: 'conflict' })
@@ -43,6 +45,7 @@ export async function confirmTwoFactor({ db, vault }: Tools, userId: string, cod
     throw new Mistake('"code" does not fit; check the clock of the phone and take the newest code.', { field: 'code' })
   const codes = Array.from({ length: limits.recoveryCodes }, recoveryCode)
   return audited(db, { actor: `user:${userId}` }, 'two_factor.enabled', async (tx) => {
+    await stillSignedIn(tx, holder)
     if (!(await confirmPendingTotp(tx, userId, step, pending)))
       throw new Mistake('There is nothing to confirm any more.', { code: 'conflict' })
     await replaceRecoveryCodes(tx, userId, codes.map(hashOf))
@@ -50,8 +53,11 @@ export async function confirmTwoFactor({ db, vault }: Tools, userId: string, cod
   })
 }
 
-export async function endTwoFactor({ db }: Tools, userId: string): Promise<void> {
-  await audited(db, { actor: `user:${userId}` }, 'two_factor.disabled', (tx) => removeTotp(tx, userId))
+export async function endTwoFactor({ db }: Tools, holder: Holder): Promise<void> {
+  await audited(db, { actor: `user:${holder.userId}` }, 'two_factor.disabled', async (tx) => {
+    await stillSignedIn(tx, holder)
+    await removeTotp(tx, holder.userId)
+  })
 }
 
 /** True for the app's code, which counts once, or an unused recovery code, which is used up by this. */
