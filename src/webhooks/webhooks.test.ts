@@ -506,6 +506,56 @@ test('a database that is away between claim and request takes no try, either', a
   expect(await world.db.run('select attempt, delivered from webhook_attempts where workspace_id = $1', [shop.workspaceId])).toEqual([{ attempt: 1, delivered: true }]) // prettier-ignore
 })
 
+/** A database that answers no look at an endpoint before `answer`. */
+function slowAtEndpoints() {
+  const db = world.anotherNode()
+  const asked = Promise.withResolvers<void>()
+  const held = Promise.withResolvers<void>()
+  const hangs = { heartbeats: false }
+  const rows: Db['rows'] = async (statement, values) => {
+    if (statement.name === 'webhook-endpoint') {
+      asked.resolve()
+      await held.promise
+    }
+    if (hangs.heartbeats && statement.name === 'webhook-heartbeat') throw new Error('the line is down')
+    return db.rows(statement, values)
+  }
+  return { db: { ...db, rows }, asked: asked.promise, answer: held.resolve, hangs }
+}
+
+test('a database that is slow to tell the endpoint: behind the beginning of a stop nothing is asked any more', async () => {
+  const { there, shop } = await customerThere()
+  const { db, asked, answer } = slowAtEndpoints()
+  const began = Promise.withResolvers<void>()
+  const onDue = () => ({ stop: () => Promise.resolve(began.resolve()) })
+  const node = await world.started({ db, onDue })
+  await world.admit(shop)
+  await asked
+  const stopping = node.stop()
+  await began.promise
+  answer()
+  await stopping
+  expect(there.received).toEqual([])
+  expect(await world.value('select attempts from webhook_queue where workspace_id = $1', [shop.workspaceId])).toBe(0)
+})
+
+test("nor behind the end of the lease, when the event is somebody else's", async () => {
+  const { there, shop } = await customerThere()
+  const { db, asked, answer, hangs } = slowAtEndpoints()
+  hangs.heartbeats = true
+  await world.started({ db, leaseMs: 2_000 })
+  const [id = ''] = await world.admit(shop)
+  await asked
+  await world.eventually(
+    () => world.value<number>('select count(*)::integer from webhook_attempts where message_id = $1', [id]),
+    (many) => many > 0,
+  )
+  hangs.heartbeats = false
+  answer()
+  await world.emptied(shop)
+  expect(there.received).toHaveLength(1)
+})
+
 test('a sender that wakes up behind its lease takes its own tries for lost only where somebody else did', async () => {
   const there = await receiver()
   const first = hanging(there)

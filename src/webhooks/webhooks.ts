@@ -173,10 +173,11 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
 
   /** One try. Never rejects; what could not even begin gives its try back. */
   const post = async (flight: Flight): Promise<WebhookResult> => {
-    const { claimedAt, leaseEndsAt, ...claimed } = flight
+    const { claimedAt, ...claimed } = flight
     const unasked = unaskedOf(flight)
     const lost: WebhookResult = { ...unasked, asked: true, trouble: 'worker_lost', version: noVersion }
-    if (!running || performance.now() >= leaseEndsAt) return unasked
+    const mayAsk = () => running && performance.now() < flight.leaseEndsAt
+    if (!mayAsk()) return unasked
     try {
       // Retention was quicker: there is nothing to tell any more.
       if (claimed.event === null) return lost
@@ -184,7 +185,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       const isLate = performance.now() - claimedAt > limits.webhookClaimFreshMs
       const keptMs = isLate ? limits.webhookClaimFreshMs : limits.webhookEndpointKeptMs
       const endpoint = await endpoints.get(claimed.workspaceId, claimed.version, keptMs)
-      if (endpoint === undefined || !endpoint.active) return unasked
+      // The database may have taken its time to tell.
+      if (endpoint === undefined || !endpoint.active || !mayAsk()) return unasked
       const event = webhookEventOf(claimed.workspaceId, claimed.event, endpoint.apiVersion)
       const body = Buffer.from(JSON.stringify(event))
       const facts = await tools.poster.post({
