@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { ok, status } from '../../test/world/webhook-receiver.ts'
 import { eventId } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { Db } from '../store/database.ts'
 import { readWebhooksOfMessage } from '../store/views/message-webhooks.ts'
 import { anywhere, customerThere, sequences, vault, world } from './sender.test-kit.ts'
 import { makeWebhookDesk } from './webhooks.ts'
@@ -228,4 +229,22 @@ test('a test event is posted whatever the filter says, and not more often than o
   expect(await audited(shop.workspaceId, 'webhook.tested')).toEqual([
     { actor: 'operator:test', target: new URL(there.url).host, facts: { event: one?.event.id } },
   ])
+})
+
+test('a clock that was ahead at the last test holds back no other, and of an endpoint that is disabled meanwhile nobody is told to wait', async () => {
+  const { shop } = await customerThere()
+  onTestFinished(() => world.setClock())
+  const again = () => world.desk.test(shop.workspaceId, 'operator:test')
+  await world.setClock(new Date(Date.now() + 3_600_000).toISOString())
+  expect(await again()).toHaveProperty('eventId')
+  await world.setClock()
+  expect(await again()).toHaveProperty('eventId')
+  // Disabled by a failing event, say, between the look and the statement.
+  const rows: Db['rows'] = async (statement, values) => {
+    if (statement.name === 'webhook-test') await world.desk.disable(shop.workspaceId, 'operator:test')
+    return world.db.rows(statement, values)
+  }
+  const transaction: Db['transaction'] = (work) => world.db.transaction((tx) => work({ ...tx, rows }))
+  const slow = makeWebhookDesk({ db: { ...world.db, transaction }, vault, targets: anywhere, timeScale: 1 })
+  expect(await slow.test(shop.workspaceId, 'operator:test')).toMatchObject({ code: 'conflict' })
 })

@@ -180,6 +180,9 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
         return eventId(id, 1)
       })
       if (event !== undefined) return { eventId: event }
+      // It may have been disabled meanwhile: whoever waits a second then is told the same again.
+      const still = await active(workspace)
+      if (isRefusal(still)) return still
       return refuse('too_many_attempts', 'A test was sent a moment ago; wait a second.', { retryAfterSeconds: 1 })
     },
 
