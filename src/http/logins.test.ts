@@ -168,11 +168,6 @@ test('nor is a login removed that becomes the only owner while its removal waits
   expect(await office.meanwhile(takesOver, id, refused, workspaceId)).toContain(`${email} is the only owner of`)
 })
 
-/** Until so many statements wait for others. */
-async function waiting(many: number): Promise<void> {
-  const found = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-  while ((await office.world.value<number>(found)) < many) continue
-}
 const invited = async (email: string) => {
   const { workspaceId } = await office.sender()
   const owner = await office.signedIn('owner', workspaceId)
@@ -200,10 +195,10 @@ test('an operator who makes the login of whoever accepts an invitation in that m
   const holding = await office.world.holding('select from invitations where email = $1 for update', [email])
   const body = { token, password: 'six slow badgers' }
   const accepted = office.browser().ask('POST', '/invitations/accept', { body })
-  await waiting(1)
+  await office.world.untilWaiting(1)
   const wish = { email, operator: false, member: { workspace, role: 'viewer' } } as const
   const made = createUser(office.office.db, actor, wish).catch((error: unknown) => String(error))
-  await waiting(2)
+  await office.world.untilWaiting(2)
   await holding.query('commit')
   expect((await accepted).statusCode).toBe(200)
   expect(await made).toContain(`There is already a user ${email}`)
@@ -216,10 +211,10 @@ test('a login begins anew also while somebody uses a link to set another passwor
   const token = tokenOf(await office.mail(many + 1))
   const holding = await office.world.holding('select from users where id = $1 for update', [id])
   const anew = beginLoginAnew(office.office.db, actor, email)
-  await waiting(1)
+  await office.world.untilWaiting(1)
   const body = { token, password: 'six slow badgers' }
   const reset = office.browser().ask('POST', '/password-resets/confirm', { body })
-  await waiting(2)
+  await office.world.untilWaiting(2)
   await holding.query('commit')
   const { password } = await anew
   expect((await reset).statusCode).toBe(401)

@@ -17,11 +17,6 @@ const invite = (who: BrowserOf, email: string, role: MemberRole = 'viewer') =>
 const open = async () =>
   (await owner.ask('GET', '/invitations')).json<{ items: { email: string }[] }>().items.map(({ email }) => email)
 const remove = async (id: string) => expect((await owner.ask('DELETE', `/members/${id}`)).statusCode).toBe(204)
-/** Until so many statements wait for others. */
-async function waiting(many: number): Promise<void> {
-  const found = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-  while ((await office.world.value<number>(found)) < many) continue
-}
 
 test.each([
   ['POST', '/keys', { name: 'kept', scopes: ['mail.send'] }],
@@ -112,9 +107,9 @@ test('an invitation that is sent again while it is accepted does not stay behind
   const holding = await office.world.holding(`select id from invitations where email = $1 for update`, [email])
   const person = office.browser()
   const accepted = person.ask('POST', '/invitations/accept', { body: { token, password: 'a long word of hers' } })
-  await waiting(1)
+  await office.world.untilWaiting(1)
   const again = invite(owner, email)
-  await waiting(2)
+  await office.world.untilWaiting(2)
   await holding.query('commit')
   expect((await accepted).statusCode).toBe(200)
   expect((await again).statusCode).toBe(409)

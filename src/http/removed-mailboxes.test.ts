@@ -147,11 +147,6 @@ describe('at the same time as its domain is removed', () => {
     const session = await office.world.holding(text, [...values])
     return session
   }
-  /** Until so many sessions wait for a lock. */
-  const blocked = async () => {
-    const waiting = `select count(*)::integer from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`
-    while ((await office.world.value<number>(waiting)) === 0) continue
-  }
   beforeEach(async () => {
     expect(await remove()).toBe(204)
   })
@@ -162,7 +157,7 @@ describe('at the same time as its domain is removed', () => {
       [shop.workspaceId, office.world.nextId(), shop.domainId],
     )
     const answer = domain()
-    await blocked()
+    await office.world.untilWaiting(1)
     await adding.query('commit')
     expect((await answer).json()).toMatchObject({ code: 'conflict' })
   })
@@ -178,7 +173,7 @@ describe('at the same time as its domain is removed', () => {
   ])('%s that comes later is told that it is gone', async (_name, late, status, words) => {
     const removing = await open('delete from domains where id = $1', [shop.domainId])
     const answer = late()
-    await blocked()
+    await office.world.untilWaiting(1)
     await removing.query('commit')
     expect([(await answer).statusCode, (await answer).json()]).toMatchObject([
       status,

@@ -68,6 +68,8 @@ export interface StoreWorld {
   untilBlocked(session: Client): Promise<void>
   /** Resolves when somebody waits for a lock that a session of this world holds: short locks among others, as of vacuum, are no sign. */
   untilSomebodyWaits(): Promise<void>
+  /** Resolves when so many sessions wait for locks, whoever holds them. */
+  untilWaiting(many: number): Promise<void>
   /** Months of messages of nobody, so that plans are those of large tables: they choose one partition for each message. */
   fillMonths(): Promise<void>
   /**
@@ -264,6 +266,10 @@ export async function openStoreWorld(): Promise<StoreWorld> {
       const waiting = `select count(*) > 0 from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock' and pg_blocking_pids(pid) && $1::integer[]`
       while (!(await value<boolean>(waiting, [sessions.map(pidOf)]))) continue
+    },
+    untilWaiting: async (many) => {
+      const waiting = `select count(*)::integer from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      while ((await value<number>(waiting)) < many) continue
     },
     fillMonths: async () => {
       const { workspaceId, mailboxId } = await sender()

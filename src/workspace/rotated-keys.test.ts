@@ -269,12 +269,6 @@ describe('an Ed25519 key beside the RSA key', () => {
     expect(await signing(domain)).toEqual(['rsa', 'ed25519'])
   })
 
-  /** Until so many statements wait for others. */
-  const waiting = async (many: number): Promise<void> => {
-    const found = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-    while ((await world.value<number>(found)) < many) continue
-  }
-
   // Each held what the other asked for next, until PostgreSQL ended one of them.
   test.each([
     ['is ended', end, []],
@@ -284,9 +278,9 @@ describe('an Ed25519 key beside the RSA key', () => {
     delete dns.zone[record(domain, 'dkim_ed25519')?.name as string]
     const holding = await world.holding('select from domains where id = $1 for no key update', [domain.id])
     const checked = check(domain)
-    await waiting(1)
+    await world.untilWaiting(1)
     const acted = act(domain)
-    await waiting(2)
+    await world.untilWaiting(2)
     await holding.query('commit')
     expect((await checked).status).toBe('verified')
     expect(shown(await acted)).toEqual(['dkim verified', ...after])
