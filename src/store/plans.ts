@@ -23,7 +23,8 @@ export interface PlanChanges {
 const planColumns = 'name, api_sending "apiSending", hourly, daily, monthly, upgrade_url "upgradeUrl"'
 
 const plans = sql('list-plans', `select ${planColumns} from plans order by name`)
-const plan = sql('find-plan', `select ${planColumns} from plans where name = $1`)
+const keep = sql('keep-plan', 'select name from plans where name = $1 for key share')
+const lock = sql('lock-plan', 'select name from plans where name = $1 for update')
 const upsertPlan = sql(
   'upsert-plan',
   `insert into plans as p (name, api_sending, hourly, daily, monthly, upgrade_url)
@@ -36,15 +37,17 @@ const upsertPlan = sql(
    returning ${planColumns}`,
 )
 const plansUsed = sql('who-uses-plan', 'select name from workspaces where plan = $1 order by name')
-const removePlan = sql(
-  'delete-plan',
-  'delete from plans p where p.name = $1 and not exists (select from workspaces w where w.plan = $1) returning p.name',
-)
+const removePlan = sql('delete-plan', 'delete from plans where name = $1')
 
 export const listPlanRows = (db: Db): Promise<PlanRow[]> => db.rows<PlanRow>(plans)
 
-export async function findPlan(db: Db, name: string): Promise<PlanRow | undefined> {
-  return (await db.rows<PlanRow>(plan, [name]))[0]
+/** For who gives it to a workspace: it stays until the transaction ends. False where there is none. */
+export async function keepPlan(tx: Db, name: string): Promise<boolean> {
+  return (await tx.rows(keep, [name])).length === 1
+}
+/** For who removes it: until the transaction ends nobody gives it to a workspace. False where there is none. */
+export async function lockPlan(tx: Db, name: string): Promise<boolean> {
+  return (await tx.rows(lock, [name])).length === 1
 }
 
 /** Makes or changes a plan. Undefined where it must be new and is not: that one stays as it is. */
@@ -65,7 +68,6 @@ export async function workspacesOnPlan(db: Db, name: string): Promise<string[]> 
   return (await db.rows<{ name: string }>(plansUsed, [name])).map((row) => row.name)
 }
 
-/** False where it is not there, or a workspace has it. */
-export async function deletePlan(db: Db, name: string): Promise<boolean> {
-  return (await db.rows(removePlan, [name])).length === 1
+export async function deletePlan(tx: Db, name: string): Promise<void> {
+  await tx.rows(removePlan, [name])
 }

@@ -1,6 +1,6 @@
 // Plans: how much a workspace may send.
 import type { Db } from '../store/database.ts'
-import { deletePlan, findPlan, listPlanRows, savePlan, workspacesOnPlan } from '../store/plans.ts'
+import { deletePlan, keepPlan, listPlanRows, lockPlan, savePlan, workspacesOnPlan } from '../store/plans.ts'
 import type { PlanChanges, PlanRow } from '../store/plans.ts'
 import { audited } from './by.ts'
 import { Mistake, parseName } from './mistake.ts'
@@ -11,8 +11,9 @@ export type Plan = Omit<PlanRow, 'upgradeUrl'> & { readonly upgradeUrl?: string 
 /** Of migration 0001; first workspaces have it, too. */
 const plainPlan = 'unlimited'
 
-export async function requirePlan(db: Db, name: string): Promise<void> {
-  if ((await findPlan(db, name)) === undefined)
+/** To be called in a transaction: the plan is held until its end. */
+export async function requirePlan(tx: Db, name: string, hold = keepPlan): Promise<void> {
+  if (!(await hold(tx, name)))
     throw new Mistake(`There is no plan "${name}"; \`posthorn plan list\` shows them all.`, { field: 'plan' })
 }
 
@@ -52,14 +53,14 @@ export function removePlanAsOperator({ db }: { readonly db: Db }, actor: string,
     { actor },
     'plan.removed',
     async (tx) => {
-      await requirePlan(tx, name)
+      await requirePlan(tx, name, lockPlan)
       if (name === plainPlan)
         throw new Mistake(`The plan "${name}" stays: a new workspace has it where no other is named.`, {
           code: 'conflict',
         })
       const users = await workspacesOnPlan(tx, name)
-      if (users.length > 0 || !(await deletePlan(tx, name)))
-        throw new Mistake(whoHas(name, users), { code: 'conflict' })
+      if (users.length > 0) throw new Mistake(whoHas(name, users), { code: 'conflict' })
+      await deletePlan(tx, name)
     },
     () => ({ target: name }),
   )
