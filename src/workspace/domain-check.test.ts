@@ -145,8 +145,7 @@ describe('the life of a domain', () => {
       before ? domain.createdAt : null,
     ])
     const checked = check(domain)
-    const waiting = 'select count(*)::integer from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0'
-    while ((await world.value<number>(`${waiting} and datname = current_database()`)) === 0) continue
+    await world.untilSomebodyWaits()
     await operator.query('commit')
     const after = await checked
     expect(after).toMatchObject({ status: before ? 'degraded' : 'verified', vouched: !before })

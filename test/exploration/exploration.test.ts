@@ -6,7 +6,7 @@ import { explore } from './search.ts'
 
 describe('all orders of steps: no second copy, nothing lost, and from everywhere each message ends', () => {
   test.each(Object.entries(scopes))('%s', (_, scope) => {
-    const { breach, states } = explore(scope, undefined, { statesMost: 2_000 })
+    const { breach, states } = explore(scope, undefined, { statesMost: 3_000 })
     expect(breach?.join('\n')).toBeUndefined()
     expect(states).toBeGreaterThan(1_000)
   })

@@ -178,7 +178,7 @@ export const scopes = {
     left: { kills: 1, times: 1, again: 2 },
   },
   againBehind: {
-    says: 'the same, and a standby that lacks the last commits',
+    says: 'what failed or is unknown is sent again by two people, and a standby that lacks the last commits',
     nodes: 1,
     messages: 1,
     triesMax: 1,
