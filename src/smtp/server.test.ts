@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import { connect as connectTls } from 'node:tls'
+import { connect as connectTls, DEFAULT_CIPHERS } from 'node:tls'
 import { afterEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import type { Service } from '../base/service.ts'
@@ -129,6 +129,22 @@ describe('TLS', () => {
     await client.until('220 mx.test')
     client.say(`STARTTLS\r\n${mail}QUIT\r\n`)
     expect(await client.rest()).toMatch(/503 5\.5\.1 TLS[^]*250 [^]*221 /)
+  })
+
+  test.each([
+    { says: DEFAULT_CIPHERS, takes: 'TLS_AES_128_GCM_SHA256', whose: 'names the suite of SHA-384 first by habit' },
+    { says: 'TLS_AES_256_GCM_SHA384', takes: 'TLS_AES_256_GCM_SHA384', whose: 'has no other' },
+    {
+      says: `TLS_CHACHA20_POLY1305_SHA256:${DEFAULT_CIPHERS}`,
+      takes: 'TLS_CHACHA20_POLY1305_SHA256',
+      whose: 'has no instructions for AES',
+    },
+  ])('the keys of a session are derived with SHA-256, unless the client $whose', async ({ says, takes }) => {
+    const server = await started({ tls, implicitTls: true })
+    const port = server.port()
+    const socket = connectTls({ port, host: '127.0.0.1', ca, servername: 'localhost', ciphers: says })
+    await dial(port, socket).until('220')
+    expect(socket.getCipher().name).toBe(takes)
   })
 
   test('TLS before version 1.2 is refused', async () => {

@@ -3,7 +3,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { connect as connectTcp } from 'node:net'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
@@ -486,6 +486,28 @@ describe('a session', () => {
       })
     await expect.poll(() => another().then(String, () => 'refused'), { timeout: 60_000 }).toBe('refused')
     expect(await say(`From: ${other.address}\r\n\r\nx\r\n.`)).toMatch(expected)
+  })
+
+  test('no ticket costs a client that comes with one mail anything (bin/openssl.cnf), and an operator’s own OpenSSL settings hold', async () => {
+    /** Of TLS 1.3, between the handshake and the end of a session. */
+    const tickets = async (): Promise<number> => {
+      const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
+      let seen = 0
+      socket.on('session', () => seen++)
+      await once(socket, 'data')
+      expect(socket.getProtocol()).toBe('TLSv1.3')
+      socket.resume().end('QUIT\r\n')
+      await once(socket, 'close')
+      return seen
+    }
+    expect(await tickets()).toBe(0)
+    const own = join(posthorn.dataDir, 'openssl.cnf')
+    writeFileSync(own, '')
+    await posthorn.stop()
+    await posthorn.startAgain({ OPENSSL_CONF: own })
+    expect(await tickets()).toBe(2)
+    await posthorn.stop()
+    await posthorn.startAgain()
   })
 
   test('the same certificate after a restart; no password in what was said', async () => {
