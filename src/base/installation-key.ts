@@ -5,6 +5,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config.ts'
 import { dataFolderMode } from './data-folder.ts'
+import { tryLock, type FileLock } from './file-lock.ts'
 import { makeDurably, makeFolders, replaceDurably } from './folders.ts'
 import type { KeyRing } from './secret.ts'
 import { Trouble } from './trouble.ts'
@@ -51,6 +52,12 @@ function readKeys(path: string): readonly string[] {
     throw new Trouble(`${path} holds no installation key: put the one from your backup there`)
   return keys
 }
+
+/**
+ * For whoever changes the keys of the file, as long as that takes; undefined while another does. Of two at once, one could write over a key with which the
+ * other has sealed already, or drop the only one that opens what the other has not come to.
+ */
+export const holdKeyFile = (settings: KeySettings): FileLock | undefined => tryLock(`${keyFile(settings)}.lock`)
 
 /** Puts a new key before the old one. Where there are two already, a rotation was begun, and goes on with them. */
 export function addKeyToFile(settings: KeySettings): void {

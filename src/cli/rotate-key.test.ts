@@ -1,13 +1,18 @@
 // A rotation of the installation key as an operator does it: real processes, killed in the middle, begun again.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { chmodSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client } from 'pg'
 import { beforeEach, expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/world/ending.ts'
+import { silentLog } from '../base/log.ts'
 import { makeVault, sealedAs, type Vault } from '../base/secret.ts'
+import { embeddedPostgres } from '../embedded/embedded.ts'
 import { openVault } from '../store/mac-root.ts'
 import { resealAll, sealedColumns } from '../store/sealed.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
-import { around, command, run } from './command.test-kit.ts'
+import { around, bare, command, run } from './command.test-kit.ts'
 
 const [oldKey, newKey] = ['o'.repeat(32), 'n'.repeat(32)]
 let world: StoreWorld
@@ -108,3 +113,39 @@ test('without the old key at hand it says what to set, and changes nothing', asy
   expect(err).toMatch(/POSTHORN_SECRET_KEYS_ACCEPTED/)
   expect(await world.value('select count(*)::integer from audit_log')).toBe(0)
 })
+
+test('of two who change the key in the file at once, none takes away the key that opens', async () => {
+  chmodSync(folder, 0o711) // as root, PostgreSQL's user passes through
+  const dataDir = join(folder, 'data')
+  const postgres = embeddedPostgres({ dataDir, purpose: 'serve', log: silentLog })
+  const { connection } = await postgres.start()
+  const [late, early] = [new Client(connection), new Client(connection)]
+  const posthorn = (...args: string[]) => run({ ...bare, POSTHORN_DATA_DIR: dataDir }, args)
+  const isWaiting = async (table: string): Promise<boolean> =>
+    (await late.query(`select from pg_locks where not granted and relation = $1::regclass`, [table])).rowCount === 1
+  try {
+    await posthorn('workspace', 'create', '--name', 'Shop')
+    expect(await posthorn('domain', 'add', 'Shop', 'shop.example', '--verified')).toMatchObject({ status: 0 })
+    await Promise.all([late.connect(), early.connect()])
+    // One has found that nothing needs another key than this, but for the last table.
+    await late.query('begin; lock table webhook_endpoints')
+    const finishing = posthorn('rotate-key', '--finish')
+    await expect.poll(() => isWaiting('webhook_endpoints'), { timeout: 20_000 }).toBe(true)
+    // The other one has made a new key by then, and sealed next to nothing with it.
+    await early.query('begin; lock table dkim_key_pairs')
+    const beginning = posthorn('rotate-key')
+    const begun = expect.poll(() => isWaiting('dkim_key_pairs'), { timeout: 20_000 }).toBe(true)
+    await Promise.race([begun, beginning])
+    await late.query('commit')
+    expect(await finishing).toMatchObject({ status: 0 })
+    await early.query('commit')
+    expect(await beginning).toMatchObject({ status: 1, err: expect.stringMatching(/^posthorn: Another/) as string })
+
+    expect(await posthorn('rotate-key')).toMatchObject({ status: 0 })
+    expect(readFileSync(join(dataDir, 'secret-key'), 'utf8').trim().split('\n')).toHaveLength(2)
+    expect(await posthorn('rotate-key', '--finish')).toMatchObject({ status: 0 })
+  } finally {
+    await Promise.all([late.end(), early.end()])
+    await postgres.stop()
+  }
+}, 120_000)

@@ -1,7 +1,7 @@
 // `posthorn rotate-key`: a new installation key, and everything that the old one sealed sealed anew. It may be cut off at any moment, and is
 // then begun again; the old key opens until --finish has seen that nothing needs it (docs/production.md).
 import type { Command } from 'commander'
-import { addKeyToFile, dropOldKeysFromFile, installationKeys } from '../base/installation-key.ts'
+import { addKeyToFile, dropOldKeysFromFile, holdKeyFile, installationKeys } from '../base/installation-key.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Settings } from '../config.ts'
 import { writeAudit } from '../store/audit.ts'
@@ -10,7 +10,7 @@ import { resealMacRoot } from '../store/mac-root.ts'
 import { resealAll } from '../store/sealed.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import { facts } from './print.ts'
-import type { Cli } from './tools.ts'
+import type { Cli, Tools } from './tools.ts'
 
 export function rotateKeyCommand(program: Command, cli: Cli): void {
   program
@@ -19,24 +19,41 @@ export function rotateKeyCommand(program: Command, cli: Cli): void {
       'change the installation key and seal every secret anew, while the service runs; then again with --finish',
     )
     .option('--finish', 'see that nothing needs the old key, and forget it')
-    .action(({ finish }: { finish?: true }) =>
-      cli.withExisting(async ({ db, vault, settings, actor }) => {
-        const inFile = settings.POSTHORN_SECRET_KEY === undefined
-        const before = installationKeys(settings).all().length
-        if (finish !== true) begin(settings, inFile)
-        // Before it, for it may be cut off; whoever begins it again is told of, too.
-        const action = `installation_key.${finish === true ? 'rotation_finished' : 'rotated'}`
-        if (finish !== true || before > 1) await writeAudit(db, { actor, action })
-        const done = await sealAnew(db, vault)
-        if (finish === true && inFile) dropOldKeysFromFile(settings)
-        cli.show({ ...done, finished: finish === true }, () =>
-          [
-            facts({ 'secrets looked at': done.seen, 'sealed anew': done.resealed }),
-            before === 1 && finish === true ? noOldKey : next(finish === true, inFile),
-          ].join('\n'),
-        )
-      }),
-    )
+    .action(({ finish }: { finish?: true }) => cli.withExisting((tools) => alone(cli, tools, finish === true)))
+}
+
+/** Two at once, over one file: the second one is refused. Where the keys are set, nothing here changes them. */
+async function alone(cli: Cli, tools: Tools, finish: boolean): Promise<void> {
+  const inFile = tools.settings.POSTHORN_SECRET_KEY === undefined
+  const hold = inFile ? holdKeyFile(tools.settings) : undefined
+  if (inFile && hold === undefined)
+    throw new Mistake('Another posthorn rotate-key is changing the installation key: wait until that has ended.')
+  try {
+    await rotate(cli, tools, finish, inFile)
+  } finally {
+    hold?.close()
+  }
+}
+
+async function rotate(
+  cli: Cli,
+  { db, vault, settings, actor }: Tools,
+  finish: boolean,
+  inFile: boolean,
+): Promise<void> {
+  const before = installationKeys(settings).all().length
+  if (!finish) begin(settings, inFile)
+  // Before it, for it may be cut off; whoever begins it again is told of, too.
+  const action = `installation_key.${finish ? 'rotation_finished' : 'rotated'}`
+  if (!finish || before > 1) await writeAudit(db, { actor, action })
+  const done = await sealAnew(db, vault)
+  if (finish && inFile) dropOldKeysFromFile(settings)
+  cli.show({ ...done, finished: finish }, () =>
+    [
+      facts({ 'secrets looked at': done.seen, 'sealed anew': done.resealed }),
+      before === 1 && finish ? noOldKey : next(finish, inFile),
+    ].join('\n'),
+  )
 }
 
 function begin(settings: Settings, inFile: boolean): void {
