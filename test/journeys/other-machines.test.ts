@@ -92,6 +92,16 @@ exec ${process.execPath} "$@"
   expect(stderr).not.toContain('not allowed')
 })
 
+test("npm start finds its checkout beside somebody's exported CDPATH", () => {
+  // As npm calls it: by a name that is no path from here.
+  const { status, stdout, stderr } = spawnSync('sh', ['-c', 'exec bin/posthorn --version'], {
+    cwd: root,
+    env: { PATH: process.env['PATH'], CDPATH: `${root}:/usr/local` },
+    encoding: 'utf8',
+  })
+  expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+/), stderr: '' })
+})
+
 test('a checkout that Node loads nothing from says so', () => {
   expect(run(checkoutOf('back\\slash'), 'bin/posthorn', {})).toEqual({
     status: 1,
