@@ -114,9 +114,9 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   app.decorateRequest('owner', '')
   app.decorateRequest('bodyRead', false)
   app.decorateRequest('beganAt', 0)
-  app.removeAllContentTypeParsers()
-  // Routes read their own bodies, whatever their type.
-  for (const type of ['application/json', '*']) app.addContentTypeParser(type, (_request, _payload, done) => done(null))
+  // Routes read their own bodies, whatever their type. Fastify would refuse a type that is none before it is known who asks.
+  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'])
+    app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   app.setErrorHandler((error, request, reply) => answerFault(face, request, reply, error))
   app.setNotFoundHandler((request, reply) => answerNotFound(face, request, reply))
   app.addHook('onRequest', (request, reply, done) => {

@@ -27,6 +27,8 @@ test('the raw body and the headers reach the door, whatever type they claim', as
   const answer = await app.inject(posting(body, { 'webhook-signature': 'v1=x', 'content-type': 'text/plain; charset=UTF-8' })) // prettier-ignore
   expect([answer.statusCode, answer.json()]).toEqual([200, { received: 2 }])
   expect(seen).toEqual([id, 'v1=x', body.toString('latin1'), undefined])
+  const odd = await app.inject(posting(body, { 'content-type': 'json' }))
+  expect([odd.statusCode, odd.json()]).toEqual([200, { received: 2 }])
 })
 
 test.each([
