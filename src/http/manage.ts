@@ -174,7 +174,7 @@ function pathReader({ parameters = [] }: Managed): (given: Record<string, string
     const read: Record<string, string> = {}
     for (const [name, text] of Object.entries(given)) {
       const value = isId.get(name) === true ? parseUuid(text) : text
-      if (value === undefined || value.includes('\0') || value.length > limits.searchCharactersMax * 2)
+      if (value === undefined || value.includes('\0'))
         return refuse('invalid_request', `"${name}" must be ${isId.get(name) === true ? 'a UUID' : 'plain text'}.`, {
           field: name,
         })

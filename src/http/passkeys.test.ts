@@ -85,6 +85,17 @@ test('who has as many passkeys as one may have hears so before a device makes an
   ])
 })
 
+test('a passkey with the longest id that there is (1,023 octets, WebAuthn 4) can be removed', async () => {
+  const keeper = await office.signedIn('viewer', (await office.sender()).workspaceId)
+  const longest = Buffer.alloc(1_023, 1).toString('base64url')
+  await office.world.db.run(
+    `insert into passkeys (id, user_id, name, public_key, counter, transports) values ($1, $2, 'key', '', 0, '{}')`,
+    [longest, keeper.login.id],
+  )
+  expect((await keeper.ask('DELETE', `/account/passkeys/${longest}`)).statusCode).toBe(204)
+  expect((await keeper.ask('DELETE', `/account/passkeys/${longest}`)).statusCode).toBe(404)
+})
+
 test('a question to add a passkey is good for its person, once', async () => {
   const question = await begin()
   const other = await office.signedIn('viewer', (await office.sender()).workspaceId)
