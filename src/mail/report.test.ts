@@ -56,3 +56,29 @@ test.each([
   for (const open of [texts(''), texts(more), texts(more.repeat(20)), inParts(more)])
     expect(open.join()).not.toContain('5.1.1')
 })
+
+test.each([
+  [
+    'words for people',
+    'text/plain',
+    'Your message could not be delivered.\r\n\r\nann@example.org:\r\n550 5.1.1 no such user',
+  ],
+  [
+    'fields in their part',
+    'message/delivery-status',
+    'Final-Recipient: rfc822; ann@example.org\r\nAction: failed\r\nStatus: 5.1.1',
+  ],
+])(
+  '%s behind a large mail that is returned are not believed where the last octet that is read is one of theirs',
+  (_, type, said) => {
+    const head = `From: MAILER-DAEMON@mx.example\r\nSubject: Undelivered Mail\r\nContent-Type: multipart/report; boundary=x\r\n\r\n--x\r\nContent-Type: message/rfc822\r\n\r\nX-Posthorn-Token: t\r\n\r\n`
+    const words = `\r\n--x\r\nContent-Type: ${type}\r\n\r\n${said}\r\n`
+    const told = (padding: number, end: string) =>
+      readReport(Buffer.from(`${head}${'a'.repeat(padding)}${words}${end}`)).recipients.map(
+        ({ status, text }) => `${status ?? ''} ${text}`,
+      )
+    const more = 'Diagnostic-Code: smtp; 450 4.2.1 come again\r\n--x--\r\n'
+    expect(told(0, '--x--\r\n').join()).toContain('5.1.1')
+    expect(told(limits.reportBytesMax - head.length - words.length, more).join()).not.toContain('5.1.1')
+  },
+)

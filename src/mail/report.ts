@@ -46,10 +46,11 @@ export interface ReportedRecipient {
 const bounds = { ...mimeBounds, decodedBytes: limits.mimeHeaderBytesMax }
 
 export function readReport(bytes: Buffer): Report {
-  const mail = withoutLineEndsBefore(bytes)
-  const message = readMime(mail.subarray(0, limits.reportBytesMax), bounds)
+  const mail = withoutLineEndsBefore(bytes).subarray(0, limits.reportBytesMax)
+  const message = readMime(mail, bounds)
   const parts = outermostLeaves(message)
   const returned = returnedFields(message)
+  // Or where our bound has cut it.
   const endsMail = (body: Buffer): boolean => body.byteOffset + body.length === mail.byteOffset + mail.length
   const { text: notice, open } = noticeOf(message, parts, endsMail)
   const feedback = feedbackIn(message, parts)
