@@ -80,9 +80,9 @@ export function hasLongLine(mail: Buffer, octetsMax: number): boolean {
   return false
 }
 
-/** How many fields have this name, in the header as far as it is read. */
+/** How many fields have this name, in the header as far as it is read. Its lines may end with LF or CR alone. */
 export function countFields(mail: Buffer, name: string): number {
   const text = mail.toString('latin1', 0, limits.mimeHeaderBytesMax)
-  const end = text.indexOf('\r\n\r\n')
+  const end = text.search(/\n\r?\n|\r\r/)
   return (end < 0 ? text : text.slice(0, end)).match(new RegExp(`^${name}:`, 'gim'))?.length ?? 0
 }

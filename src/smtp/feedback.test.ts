@@ -88,6 +88,14 @@ async function hand(mail: OwnMail): Promise<string> {
 
 const crlf = (text: string): Buffer => Buffer.from(text.replace(/\r?\n/g, '\r\n'), 'latin1')
 
+/** What a gateway that writes content so hears of a report. */
+async function codesOf({ address }: Sent, content: string): Promise<string | undefined> {
+  const socket = connect(server.port(), '127.0.0.1')
+  const { rest } = hearing(socket)
+  socket.write(`EHLO gateway.example\r\nMAIL FROM:<>\r\nRCPT TO:<${address}>\r\n${content}QUIT\r\n`)
+  return (await rest()).match(/^\d{3}(?= )/gm)?.join(' ')
+}
+
 function dsn(
   { token }: Pick<Sent, 'token'>,
   action = 'failed',
@@ -427,15 +435,21 @@ describe('a report to a return path', () => {
     async (_, written, said) => {
       const message = await sent()
       const content = dsn(message).toString('latin1').replace('Sorry.', 'Sorry\n.\r\nMAIL FROM:<x@y.example>\rNo.')
-      const socket = connect(server.port(), '127.0.0.1')
-      const { rest } = hearing(socket)
-      const envelope = `EHLO gateway.example\r\nMAIL FROM:<>\r\nRCPT TO:<${message.address}>\r\n`
-      socket.write(`${envelope}${written(content)}QUIT\r\n`)
-      const codes = (await rest()).match(/^\d{3}(?= )/gm)
-      expect(codes?.join(' ')).toBe(`220 250 250 250 ${said} 221`)
+      expect(await codesOf(message, written(content))).toBe(`220 250 250 250 ${said} 221`)
       expect(await events(message)).toEqual(['message.hard_bounced'])
     },
   )
+
+  test('with line feeds alone, about a mail that went round in circles, does not itself', async () => {
+    const message = await sent()
+    const hops = 'Received: from a by b; Sat, 21 Nov 2026 05:00:00 +0000\n'.repeat(31)
+    const content = dsn(message)
+      .toString('latin1')
+      .replaceAll('\r\n', '\n')
+      .replace('From: post@shop.example', `${hops}$&`)
+    expect(await codesOf(message, `BDAT ${content.length} LAST\r\n${content}`)).toBe('220 250 250 250 250 221')
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+  })
 
   // 20 MB of attachments and 5 MB of text in base64; many systems return the whole mail.
   test('that returns the largest mail that we send is read like any other, and one beyond the limit is refused', async () => {
