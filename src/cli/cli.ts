@@ -6,7 +6,7 @@ import { version, whyWrong, type Settings } from '../config.ts'
 import { makePrinter, sentenceOf } from './print.ts'
 import { hasDatabase, noDatabase, withTools, type Cli } from './tools.ts'
 import { isDatabaseAway, surelyAborted } from '../store/database.ts'
-import { findWorkspace } from '../workspace/workspace.ts'
+import { findWorkspace, mistakeOf } from '../workspace/workspace.ts'
 
 type Make = (program: Command, cli: Cli) => void
 
@@ -98,7 +98,7 @@ export async function runCli(args: readonly string[], settings: () => Settings):
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    process.stderr.write(`posthorn: ${sentenceOf(error)}${lostOnTheWay(error)}\n`)
+    process.stderr.write(`posthorn: ${sentenceOf(mistakeOf(error) ?? error)}${lostOnTheWay(error)}\n`)
     return 1
   }
 }

@@ -26,6 +26,26 @@ const workspaces = async () =>
 const messages = (workspace: string) =>
   world.value<number>('select count(*)::integer from messages where workspace_id = $1', [workspace])
 
+test('what is added by command in the moment in which the removal ends is not, and the command says why', async () => {
+  const { workspaceId } = await world.sender()
+  const removing = await world.holding(
+    `with usage as (delete from usage where workspace_id = $1), boxes as (delete from mailboxes where workspace_id = $1),
+       domains as (delete from domains where workspace_id = $1)
+     delete from workspaces where id = $1`,
+    [workspaceId],
+  )
+  const adding = [
+    ['key', 'create', workspaceId, '--name', 'k', '--scope', 'mail.send'],
+    ['suppression', 'add', workspaceId, 'ada@example.org'],
+    ['feed', 'add', 'postmark', '--workspace', workspaceId],
+    ['user', 'create', '--email', 'ada@example.org', '--workspace', workspaceId, '--role', 'admin'],
+  ].map((args) => posthorn(...args))
+  await world.untilWaiting(adding.length)
+  await removing.query('commit')
+  for (const each of await Promise.all(adding))
+    expect(each).toEqual({ status: 1, out: '', err: 'posthorn: The workspace was removed meanwhile.\n' })
+})
+
 test('it is told first what would go; with --yes it goes, and its name is free', async () => {
   const { workspaceId } = await wholeWorkspace(world, 'shop')
   await wholeWorkspace(world, 'other')

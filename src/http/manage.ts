@@ -7,7 +7,7 @@ import type { BodyOf, Managed, OkOf, PathOf, QueryOf } from '../contract/managem
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'
-import { Mistake, type Browser, type By, type Holder, type Office } from '../workspace/workspace.ts'
+import { mistakeOf, type Browser, type By, type Holder, type Office } from '../workspace/workspace.ts'
 import { callerAddress } from './caller-address.ts'
 import { entrance, whyNoLonger, type Caller } from './callers.ts'
 import { makeJar } from './cookies.ts'
@@ -128,8 +128,9 @@ export function makeManagementRouter(tools: {
       url,
       handler: async (request, reply) => {
         const answer = await run(request, reply).catch((error: unknown) => {
-          if (error instanceof Mistake) return error.refusal
-          throw error
+          const mistake = mistakeOf(error)
+          if (mistake === undefined) throw error
+          return mistake.refusal
         })
         if (isRefusal(answer)) {
           if (answer.code === 'wrong_credentials') await guesses.slow(callerAddress(request))

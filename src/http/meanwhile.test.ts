@@ -99,6 +99,24 @@ test.each([
   },
 )
 
+// Held by their foreign key alone: neither holds who acts, since an ending that suppresses somebody would wait behind it.
+test.each([
+  ['/suppressions', { recipient: 'ada@meanwhile.example' }],
+  ['/suppressions/import', { csv: 'ada@meanwhile.example\n' }],
+])('whoever suppresses by POST %s while the workspace is removed hears why', async (path, body) => {
+  const { workspaceId } = await office.sender()
+  const member = await office.signedIn('owner', workspaceId)
+  const removing = await office.world.holding(workspaceGoes, [workspaceId])
+  const asking = member.ask('POST', path, { body })
+  await office.world.untilSomebodyWaits()
+  await removing.query('commit')
+  const gone = await asking
+  expect([gone.statusCode, gone.json()]).toMatchObject([
+    403,
+    { code: 'insufficient_scope', error: 'The workspace was removed meanwhile.' },
+  ])
+})
+
 test('an invitation that is sent again while it is accepted does not stay behind, for whoever is then removed', async () => {
   const many = office.sent.length
   const email = 'twice@people.example'

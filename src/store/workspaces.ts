@@ -1,6 +1,6 @@
 // Workspaces: one function per statement.
 import type { WorkspaceId } from '../domain/message.ts'
-import { sql, type Db } from './database.ts'
+import { sql, sqlState, type Db } from './database.ts'
 
 export interface WorkspaceRow {
   readonly id: WorkspaceId
@@ -99,6 +99,10 @@ export async function updateWorkspace(
 /** True of the error of `updateWorkspace` where another workspace has the name. */
 export const isNameTaken = (error: unknown): boolean =>
   error instanceof Error && (error as { constraint?: unknown }).constraint === 'workspaces_name_key'
+
+/** True of the error of any statement that adds something to a workspace that is not there any more. */
+export const isWorkspaceGone = (error: unknown): boolean =>
+  sqlState(error) === '23503' && /_workspace_id_fkey$/.test((error as { constraint?: string }).constraint ?? '')
 
 /** What its members may change: nobody else learns of their name, and they of no other. Undefined where there is no such workspace. */
 export async function changeOwnWorkspace(

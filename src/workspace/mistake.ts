@@ -4,6 +4,7 @@ import { isUuid, parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { refuse, type Refusal } from '../domain/refusal.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { isWorkspaceGone } from '../store/workspaces.ts'
 
 /** Its words are one sentence, shown as it is. */
 export class Mistake extends Error {
@@ -14,6 +15,17 @@ export class Mistake extends Error {
     super(words)
     this.refusal = refuse(code, words, more)
   }
+}
+
+/**
+ * Why what was thrown cannot be had; undefined of a fault. Whoever adds something to a workspace may be let in while it is there, and wait for the last step
+ * of its removal: wherever that meets them, they hear why.
+ */
+export function mistakeOf(error: unknown): Mistake | undefined {
+  if (error instanceof Mistake) return error
+  return isWorkspaceGone(error)
+    ? new Mistake('The workspace was removed meanwhile.', { code: 'insufficient_scope' })
+    : undefined
 }
 
 /** What is not there, or belongs to another workspace: one answer for both. */

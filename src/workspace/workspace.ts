@@ -76,7 +76,7 @@ export {
   type MessageWish,
   type Timeline,
 } from './messages.ts'
-export { Mistake } from './mistake.ts'
+export { Mistake, mistakeOf } from './mistake.ts'
 export { findSender, makeNotifier, readSystemMailbox, saveSystemMailbox, wayOfNotices, type Notify } from './notices.ts'
 export type { Office } from './office.ts'
 export { readHealth, readQueue } from './operators.ts'
