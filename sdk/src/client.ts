@@ -2,7 +2,7 @@
 // still one message. Retried are only answers that the service itself calls passing, with the same bytes each time.
 import { PosthornApiError, PosthornConnectionError, PosthornError, PosthornWaitError } from './errors.ts'
 import type { AttachmentInput, EventPage, MessageDeliveryStatus, MessageToSend, SendMessageResponse } from './shapes.ts'
-import { pause, underBoth, unlessCalledOff } from './signals.ts'
+import { longestTimerMs, pause, underBoth, unlessCalledOff } from './signals.ts'
 
 export interface PosthornOptions {
   /** Where the service is, such as `https://mail.example.com`; with or without `/api/v1` behind it. */
@@ -54,8 +54,7 @@ const longestPauseMs = 5_000
 /** What the last look for an outcome may take, when the time is over. */
 const lastLookMs = 1_000
 const wrongTimeout = 'timeoutMs must be a number of milliseconds above 0; Infinity is no limit'
-/** Timers hold no more than 24 days. */
-const timerMs = (ms: number): number => Math.ceil(Math.min(ms, 2 ** 31 - 1))
+const timerMs = (ms: number): number => Math.ceil(Math.min(ms, longestTimerMs))
 
 export class Posthorn {
   readonly #base: string
@@ -78,7 +77,8 @@ export class Posthorn {
       throw new TypeError('baseUrl must be a URL without login, query and fragment, such as https://mail.example.com')
     if (typeof apiKey !== 'string' || !/^[!-~]+$/.test(apiKey))
       throw new TypeError('apiKey must be an API key of Posthorn, ph_...')
-    this.#base = url.href.replace(/\/+$/, '').replace(/(?:\/+api\/v1)?$/, '')
+    // Not `href`: a question mark with nothing behind it would make the path of each request its query.
+    this.#base = (url.origin + url.pathname).replace(/\/+$/, '').replace(/(?:\/+api\/v1)?$/, '')
     this.#apiKey = apiKey
     this.#timeoutMs = options.timeoutMs ?? 30_000
     if (!(this.#timeoutMs > 0)) throw new TypeError(wrongTimeout)

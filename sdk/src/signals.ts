@@ -40,11 +40,15 @@ function stopAll({ target }: Event): void {
   for (const stop of stopsOf.get(target as AbortSignal) ?? []) stop()
 }
 
-export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return unlessCalledOff(signal, (done) => {
-    const timer = setTimeout(done, ms)
-    return () => clearTimeout(timer)
-  })
+/** Timers hold no more than 24 days: a longer one is over at once. */
+export const longestTimerMs = 2 ** 31 - 1
+
+export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  for (let leftMs = ms; leftMs > 0; leftMs -= longestTimerMs)
+    await unlessCalledOff(signal, (done) => {
+      const timer = setTimeout(done, Math.min(leftMs, longestTimerMs))
+      return () => clearTimeout(timer)
+    })
 }
 
 /** Waits for what `begin` gives `done` to; `begin` returns what undoes it. */

@@ -124,6 +124,36 @@ describe('no is an error that says why', () => {
   })
 })
 
+test('who asks for a longer wait than a timer holds is asked again behind it, and not at once', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    let asked = 0
+    const days = 30
+    const fetch = () => {
+      asked += 1
+      const headers = { 'retry-after': String(days * 86_400) }
+      return Promise.resolve(asked === 1 ? new Response('', { status: 429, headers }) : Response.json({ events: [] }))
+    }
+    const client = new Posthorn({ baseUrl: service.url, apiKey: shop.key, retryAfterMsMax: Infinity, fetch })
+    const page = client.eventPages().next()
+    await vi.advanceTimersByTimeAsync(days * 86_400_000 - 1)
+    expect(asked).toBe(1)
+    await vi.advanceTimersByTimeAsync(1)
+    expect(asked).toBe(2)
+    await page
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('requests go to the service, also where its address ends with a query or a fragment that is empty', async () => {
+  for (const end of ['?', '/?', '#', '/api/v1/?#']) {
+    const fetch = (asked: unknown) => Promise.resolve(Response.json({ processingStatus: asked }))
+    const client = new Posthorn({ baseUrl: `${service.url}${end}`, apiKey: shop.key, fetch })
+    expect((await client.status('x')).processingStatus).toBe(`${service.url}/api/v1/messages/x`)
+  }
+})
+
 test('what was reported of an earlier try is no outcome while the next one is under way', async () => {
   const { id } = await posthorn.send(message('delivered+waits@simulator.posthorn.test'))
   const sent = await posthorn.waitForOutcome(id, { until: 'reported' })
