@@ -53,6 +53,9 @@ test('Retry-After is seconds or a date', () => {
   const now = Date.UTC(2026, 10, 21, 9, 30)
   expect(parseRetryAfter('120', now)).toBe(120)
   expect(parseRetryAfter('Sat, 21 Nov 2026 09:31:00 GMT', now)).toBe(60)
+  // The blanks behind it are not part of it (RFC 9110 5.5), and come with it.
+  expect(parseRetryAfter('120 \t', now)).toBe(120)
+  expect(parseRetryAfter('Sat, 21 Nov 2026 09:31:00 GMT ', now)).toBe(60)
   expect(parseRetryAfter('Sat, 21 Nov 2026 09:00:00 GMT', now)).toBe(0)
   for (const wrong of [undefined, '', '-1', '1.5', 'soon', '99999999999', ['1', '2']])
     expect(parseRetryAfter(wrong, now)).toBeUndefined()

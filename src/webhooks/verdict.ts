@@ -61,9 +61,11 @@ export function ladderMs(timeScale: number): number[] {
 }
 
 /** RFC 9110 10.2.3: seconds, or a date. Undefined where it is neither. */
-export function parseRetryAfter(header: string | string[] | undefined, now: number): number | undefined {
-  if (typeof header !== 'string') return undefined
-  if (/^\d{1,9}$/.test(header)) return Number(header)
-  const at = header.endsWith('GMT') ? Date.parse(header) : Number.NaN
+export function parseRetryAfter(field: string | string[] | undefined, now: number): number | undefined {
+  if (typeof field !== 'string') return undefined
+  // As it came, with the blanks behind it (9110 5.5).
+  const value = field.trimEnd()
+  if (/^\d{1,9}$/.test(value)) return Number(value)
+  const at = value.endsWith('GMT') ? Date.parse(value) : Number.NaN
   return Number.isNaN(at) ? undefined : Math.max(0, Math.round((at - now) / 1000))
 }
