@@ -38,13 +38,14 @@ export async function checkDatabase(
   const { version, sizeBytes, connections, connectionsMax, connectionsBy, synchronousCommit } =
     await readServerFacts(db)
   const facts = `PostgreSQL ${version}, ${megabytes(sizeBytes)}, ${connections} of ${connectionsMax} connections, fsync on`
-  if (connections > connectionsMax * 0.9)
-    return warn(`${facts}. Almost all connections are taken: raise ${connectionsBy}, or run fewer nodes.`)
   if (synchronousCommit === 'off') return fail(`${facts}, but synchronous_commit is off: accepted mail could be lost.`)
   if (!(await hasRoom(db)))
     return fail(
       `${facts}, but its disk is full: mail is refused with 503 until there is room. Make some on that machine.`,
     )
+  // What only warns stands behind what fails, which it would hide.
+  if (connections > connectionsMax * 0.9)
+    return warn(`${facts}. Almost all connections are taken: raise ${connectionsBy}, or run fewer nodes.`)
   const holder = await whoLocksUsOut(db, lockMs)
   if (holder !== undefined)
     return warn(

@@ -15,6 +15,7 @@ import { makeVault, sealedAs } from '../base/secret.ts'
 import { limits, readSettings, type Settings } from '../config.ts'
 import { providerOf } from '../deliver/deliver.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import type { Db } from '../store/database.ts'
 import { insertKey, revokeKeyRow } from '../store/api-keys.ts'
 import { watchReadiness } from '../readiness.ts'
 import { setDrain } from '../store/fence.ts'
@@ -461,6 +462,13 @@ describe('what is broken is found, and what to do is said', () => {
       () => ({ settings: settings({ POSTHORN_TLS_CERT: '/nowhere.pem' }) }),
     ],
     [
+      'a certificate that is not there, of a node that takes only bounces: its next start fails, too',
+      'tls',
+      'fail',
+      /POSTHORN_TLS_CERT names \/nowhere\.pem, which does not exist/,
+      () => ({ settings: settings({ POSTHORN_TLS_CERT: '/nowhere.pem', POSTHORN_ROLES: 'feedback' }) }),
+    ],
+    [
       'a data folder that is none',
       'data_folder',
       'fail',
@@ -579,6 +587,23 @@ describe('what is broken is found, and what to do is said', () => {
         dns.zone['far.example'] = { ns: ['ns.far.example'], mx: [{ preference: 10, exchange: 'mx.big.example' }] }
         dns.zone['ns.far.example'] = { a: ['127.0.0.1'] }
         return { settings: settings({ POSTHORN_DOCTOR_DOMAIN: 'far.example' }), zonePort: 1 }
+      },
+    ],
+    [
+      'zones that cannot be asked, where only a workspace has a route that leaves this machine',
+      'domains',
+      'warn',
+      /open port 53 outwards/,
+      async () => {
+        const { workspaceId } = await world.sender()
+        await world.db.run('update workspaces set route_sealed = $2 where id = $1', [
+          workspaceId,
+          vault.seal('mx', sealedAs.route(workspaceId)),
+        ])
+        dns.zone['far.example'] = { ns: ['ns.far.example'], mx: [{ preference: 10, exchange: 'mx.big.example' }] }
+        dns.zone['ns.far.example'] = { a: ['127.0.0.1'] }
+        const sandbox = { POSTHORN_ROUTE: 'sandbox', POSTHORN_DOCTOR_DOMAIN: 'far.example' }
+        return { settings: settings(sandbox), zonePort: 1 }
       },
     ],
     [
@@ -829,6 +854,25 @@ describe('what is broken is found, and what to do is said', () => {
     } finally {
       await client.end()
     }
+  })
+
+  test('that its disk is full is not hidden by what only warns', async () => {
+    const crowded: Db = {
+      ...world.db,
+      run: async <Row extends object>(text: string, values?: readonly unknown[]) =>
+        (await world.db.run<Row>(text, values)).map((row) =>
+          'connectionsMax' in row ? { ...row, connectionsMax: 1 } : row,
+        ),
+    }
+    const full = () => Promise.reject(Object.assign(new Error('could not write to file'), { code: '53100' }))
+    expect(await checkDatabase(crowded)).toMatchObject({
+      status: 'warn',
+      detail: expect.stringContaining('Almost all connections are taken') as string,
+    })
+    expect(await checkDatabase({ ...crowded, transaction: full })).toMatchObject({
+      status: 'fail',
+      detail: expect.stringContaining('its disk is full') as string,
+    })
   })
 
   test('a transaction that stays open, until it is ended', async () => {

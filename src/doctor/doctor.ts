@@ -118,7 +118,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     'trouble' in database ? Promise.resolve(notLookedAt) : look(database.db, database.vault)
   const isReal = (db: Db, vault: Vault) => () => isMailReal(db, vault, settings.POSTHORN_ROUTE)
   const ownKind = settings.POSTHORN_ROUTE.kind
-  // Without the database, what the settings say. Asked once, for three checks.
+  // Without the database, what the settings say. Asked once, for four checks.
   const boldest =
     'trouble' in database
       ? ownKind
@@ -135,7 +135,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     queue: asking(checkQueue),
     refusals: asking((db) => checkRefusals(db, tools.providerOf)),
     backup: asking((db, vault) => checkBackup(db, isReal(db, vault))),
-    domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
+    domains: asking((db) => checkDomains(db, async () => canAskZones(settings, dns, await boldest, tools.zonePort))),
     webhooks: asking(checkWebhooks),
     system_mailbox: asking(async (db, vault) => checkSystemMailbox(settings, await tools.systemSender(db, vault))),
     first_secrets: asking((db, vault) => checkFirstSecrets(db, isReal(db, vault))),

@@ -12,7 +12,10 @@ import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 export async function checkCertificate(settings: Settings, now: Date): Promise<Finding> {
   const { POSTHORN_TLS_CERT: certPath, POSTHORN_TLS_KEY: keyPath, POSTHORN_HOSTNAME: hostname } = settings
-  if (!settings.POSTHORN_ROLES.includes('smtp')) return skipped('This node does not take mail over SMTP.')
+  const { POSTHORN_ROLES: roles } = settings
+  // Bounces are taken in clear text where no files are set: a self-signed one would help nobody (roles/feedback.ts).
+  if (!roles.includes('smtp') && (!roles.includes('feedback') || certPath === undefined))
+    return skipped('This node shows no certificate over SMTP.')
   if (certPath === undefined || keyPath === undefined)
     return warn(
       `SMTP submission shows a self-signed certificate, which programs refuse unless they are told to trust it. Set POSTHORN_TLS_CERT and POSTHORN_TLS_KEY.${endOfKept(settings, now)}`,
