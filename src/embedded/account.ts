@@ -1,7 +1,8 @@
 // As whom PostgreSQL runs: it refuses root, and then another account of this machine has to do.
 import { execFileSync, spawnSync } from 'node:child_process'
-import type { DataFolder } from '../base/data-folder.ts'
+import { codeOf, type DataFolder } from '../base/data-folder.ts'
 import { Trouble } from '../base/trouble.ts'
+import { tooLittle } from './shortages.ts'
 
 export interface Account {
   readonly uid: number
@@ -14,9 +15,21 @@ export function canEnter(account: Account | undefined, path: string): boolean {
   return runsAs(account, 'cd -- "$1"', path)
 }
 
-/** Runs a line of shell as the account, with `path` as $1; true when it succeeds. */
+/**
+ * Runs a line of shell as the account, with `path` as $1; true when it succeeds. Where it could not even be run nobody knows: what is put somewhere else
+ * for a no would lie there for good.
+ */
 export function runsAs(account: Account | undefined, line: string, path: string): boolean {
-  return spawnSync('/bin/sh', ['-c', line, 'sh', path], { ...identity(account), stdio: 'ignore' }).status === 0
+  const { error, status } = spawnSync('/bin/sh', ['-c', line, 'sh', path], { ...identity(account), stdio: 'ignore' })
+  if (error !== undefined) throw cannotRun(account === undefined ? '/bin/sh' : `/bin/sh as ${account.name}`, error)
+  return status === 0
+}
+
+function cannotRun(program: string, error: Error): Trouble {
+  const short = tooLittle(codeOf(error))
+  return new Trouble(`${program} cannot be run (${codeOf(error)})${short === undefined ? '' : `: ${short}`}`, {
+    cause: error,
+  })
 }
 
 /** Options of `spawn` to become the account: its ids, no extra groups, a folder it can be in, and nothing of our environment. */
@@ -49,7 +62,9 @@ export function accountOf(who: string): Account | undefined {
       execFileSync('id', [flag, who], { stdio: ['ignore', 'pipe', 'ignore'], encoding: 'utf8' }).trim(),
     )
     return { uid: Number(uid), gid: Number(gid), name: name ?? who }
-  } catch {
-    return undefined // `id` says so by its exit status
+  } catch (error) {
+    // `id` says so by its exit status; one that could not be run says nothing.
+    if (typeof (error as { status?: unknown }).status === 'number') return undefined
+    throw cannotRun('id', error as Error)
   }
 }

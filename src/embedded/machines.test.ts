@@ -43,6 +43,14 @@ mount --rbind "$d" /dev`
     },
   )
 
+  test('no program to ask with, nothing is taken for a no: no database begins elsewhere for it', async () => {
+    const dataDir = join(folder, 'asked')
+    const said = await startedBehind(where(`mount --bind /dev/null "$(readlink -f /bin/sh)"`), dataDir)
+    expect(said).toMatch(/"\/bin\/sh as \w+ cannot be run \(EACCES\)"/)
+    expect(fs.existsSync(join(dataDir, 'postgresql.json'))).toBe(false)
+    expect(await startedBehind(['env', 'PATH=/nowhere'], dataDir)).toMatch(/"id cannot be run \(ENOENT\)"/)
+  })
+
   test('no place for a socket, the sentence says which path is too long, and both ways out', async () => {
     const deep = join(folder, 'x'.repeat(120))
     fs.mkdirSync(deep)
