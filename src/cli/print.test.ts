@@ -31,6 +31,11 @@ test('a list that is as long as was asked for says that there may be more', () =
   expect(shown()).toBe('SAID\na\nb')
 })
 
+test('as many rows as somebody asks for are shown', () => {
+  const rows = Array.from({ length: 200_000 }, (_, at) => [at, 'sent'])
+  expect(table(['ID', 'STATE'], rows, '').endsWith('\n199999  sent')).toBe(true)
+})
+
 test('columns stand below each other in any script, as a terminal draws it', () => {
   expect(
     table(

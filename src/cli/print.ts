@@ -77,7 +77,7 @@ export async function* longTable(
 
 const widthsOf = (lines: readonly (readonly string[])[], before: readonly number[] = []): readonly number[] =>
   (lines[0] ?? before).map((_, column) =>
-    Math.max(before[column] ?? 0, ...lines.map((line) => columnsOf(line[column] ?? ''))),
+    lines.reduce((most, line) => Math.max(most, columnsOf(line[column] ?? '')), before[column] ?? 0),
   )
 
 /** How many columns a terminal gives a text: two to Han, Kana, Hangul and pictures, none to what stands on another letter. */
