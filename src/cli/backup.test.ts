@@ -6,6 +6,8 @@ import { expect, test } from 'vitest'
 import { ending, temporaryFolder } from '../../test/world/ending.ts'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { Check } from '../doctor/doctor.ts'
+import { makeAdmitter } from '../store/admit.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
 import { around, bare, run } from './command.test-kit.ts'
 
 const [oldKey, otherKey] = ['o'.repeat(32), 'x'.repeat(32)]
@@ -14,7 +16,7 @@ const folder = temporaryFolder()
 const file = join(folder, 'posthorn.backup')
 const [full, empty] = await Promise.all([ending(freshDatabase), ending(freshDatabase)])
 
-const over = ({ connection }: FreshDatabase, key: string) =>
+const over = ({ connection }: Pick<FreshDatabase, 'connection'>, key: string) =>
   around(connection, { POSTHORN_DATA_DIR: folder, POSTHORN_SECRET_KEY: key })
 const posthorn = (env: NodeJS.ProcessEnv, ...args: readonly string[]) => run(env, args)
 
@@ -102,5 +104,23 @@ test('a backup of another key: the rows are back, and restore, doctor and every 
   expect(await posthorn(over(empty, oldKey), 'workspace', 'list')).toMatchObject({
     status: 0,
     out: expect.stringMatching(/Shop/) as string,
+  })
+})
+
+test('a backup taken by a clock that was ahead: what the restore says to run next is taken', async () => {
+  const [world, there] = [await ending(storeWorld), await ending(freshDatabase)]
+  await makeAdmitter(world.db).admit(world.submission(await world.sender()))
+  await world.setClock(new Date(Date.now() + 3_600_000).toISOString())
+  const ahead = join(folder, 'ahead.backup')
+  expect(await posthorn(over(world, oldKey), 'backup', ahead)).toMatchObject({ status: 0 })
+  const { status, out } = await posthorn(over(there, oldKey), 'restore', ahead)
+  const [, next = ''] = /bin\/posthorn (recover --assume-sent-since \S+)/.exec(out) ?? []
+  expect({ status, next }).toEqual({
+    status: 0,
+    next: expect.stringMatching(/^recover --assume-sent-since 2/) as string,
+  })
+  expect(await posthorn(over(there, oldKey), ...next.split(' '), '--json')).toMatchObject({
+    status: 0,
+    out: expect.stringContaining('"assumedSent": 1') as string,
   })
 })

@@ -9,7 +9,7 @@ import { say } from '../base/log-lines.ts'
 import { wordsOf } from '../base/trouble.ts'
 import { backUp, restore, whyOtherSchema } from '../store/backup.ts'
 import { headOf } from '../store/backup-file.ts'
-import type { Db } from '../store/database.ts'
+import { databaseNow, type Db } from '../store/database.ts'
 import { noteBackup } from '../store/last-backup.ts'
 import { openVault, WrongInstallationKey } from '../store/mac-root.ts'
 import { releaseMigrations } from '../store/migrate.ts'
@@ -62,9 +62,11 @@ export function restoreCommand(program: Command, cli: Cli): void {
         const { tables, rows, takenAt, stopped } = await restore(connection, file, (at) =>
           tell(() => `${at.rows} rows, ${Math.floor(at.part * 100)} % of the file; now ${at.table}`),
         )
+        // Where the clock was ahead that it was taken by: recover takes no time that is still to come here, and an earlier one is as safe.
+        const since = new Date(Math.min(takenAt.getTime(), (await databaseNow(db)).getTime()))
         const decide = [
           'What was sent after that moment is not known here, so nobody delivers until you decide. Read docs/restore.md, then run one of these:',
-          `  ./bin/posthorn recover --assume-sent-since ${takenAt.toISOString()}`,
+          `  ./bin/posthorn recover --assume-sent-since ${since.toISOString()}`,
           '  ./bin/posthorn recover --resume',
         ]
         cli.show({ file, tables, rows, takenAt, stopped }, () =>
