@@ -119,7 +119,9 @@ function goesFirst(pid: number | undefined): void {
 function forgetOthers(place: string, name: string): void {
   for (const other of readdirSync(place)) {
     const folder = join(place, other)
-    if (other === name || (other.startsWith('.') && Date.now() - statSync(folder).mtimeMs < 3600_000)) continue
+    // One that ends at this moment renames its own, or takes it away.
+    const { mtimeMs = 0 } = statSync(folder, { throwIfNoEntry: false }) ?? {}
+    if (other === name || (other.startsWith('.') && Date.now() - mtimeMs < 3600_000)) continue
     rmSync(folder, { recursive: true, force: true })
   }
 }
