@@ -37,6 +37,11 @@ test('a webhook endpoint from its first day to its first replay, each with --jso
   expect(await webhook('log', 'Shop')).toMatchObject([{ id: eventId, type: 'webhook.test', state: 'waiting' }])
   expect(await webhook('log', 'Shop', '--event', eventId)).toMatchObject({ id: eventId, attempts: [] })
   expect(await webhook('replay', 'Shop', '--event', eventId)).toEqual({ replayed: 1 })
+  for (const of of [['--undelivered'], ['--to', '2026-01-01T00:00:00Z']])
+    expect(await posthorn(['webhook', 'replay', 'Shop', '--event', eventId, ...of])).toMatchObject({
+      status: 2,
+      err: expect.stringContaining('belong to --from') as string,
+    })
   expect(await webhook('replay', 'Shop', '--from', '2026-01-01T00:00:00Z')).toEqual({ replayed: 0 })
   expect(await webhook('disable', 'Shop')).toMatchObject({ state: 'disabled', reason: 'by_hand' })
   expect(await webhook('enable', 'Shop')).toMatchObject({ state: 'active' })

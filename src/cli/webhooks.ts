@@ -136,6 +136,9 @@ export function webhookCommands(program: Command, cli: Cli): void {
     .action((workspace: string, wish: Replay, command: Command) => {
       if ((wish.event === undefined) === (wish.from === undefined))
         command.error('error: give either --event, or --from and perhaps --to')
+      // One that was delivered would be posted again, though only what was not was asked for.
+      if (wish.event !== undefined && (wish.to !== undefined || wish.undelivered))
+        command.error('error: --to and --undelivered belong to --from: one --event is sent again whatever became of it')
       return at(workspace, async (webhooks, id, actor, db) => {
         const answer =
           wish.event === undefined
