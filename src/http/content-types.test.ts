@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { appWith, as, goodKey } from './face.test-kit.ts'
 
 const none = ['json', '', ' ', ';', 'a/b/c', 'application/', '"', 'application/json, application/json', 'é/x']
-const { app, seen } = appWith(as({ scopes: new Set(['suppressions.write', 'webhooks.write', 'webhooks.read']) }))
+const { app, seen } = appWith(as({ scopes: new Set(['mail.send', 'suppressions.write', 'webhooks.write']) }))
 const asking = async (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, type: string, key?: string) => {
   const headers = { 'content-type': type, ...(key !== undefined && { authorization: `Bearer ${key}` }) }
   const answer = await app.inject({ method, url: `/api/v1${url}`, headers, payload: '{"url":"https://x.example"}' })
@@ -24,3 +24,21 @@ test.each(none)(
     expect(seen.logged.filter(({ verb }) => verb === 'fault')).toEqual([])
   },
 )
+
+test('a compressed body is refused by name wherever JSON is read, and "identity" means none, in any case (RFC 9110 8.4.1)', async () => {
+  const headers = { authorization: `Bearer ${goodKey}`, 'content-type': 'application/json' }
+  for (const [method, url] of [
+    ['PUT', '/webhook'],
+    ['POST', '/suppressions'],
+    ['POST', '/send'],
+  ] as const) {
+    const ask = (coding: string) =>
+      app.inject({ method, url: `/api/v1${url}`, headers: { ...headers, 'content-encoding': coding }, payload: '{}' })
+    for (const coding of ['gzip', 'identity, gzip', ''])
+      expect((await ask(coding)).json(), `${url} ${coding}`).toMatchObject({
+        code: 'invalid_request',
+        field: 'Content-Encoding',
+      })
+    expect((await ask('Identity')).json()).not.toMatchObject({ field: 'Content-Encoding' })
+  }
+})

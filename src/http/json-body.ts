@@ -3,6 +3,7 @@
 // (decisions D). The bounds are checked before the parser sees the text, and long strings are jumped over, so that no
 // body can hold up the event loop.
 import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
@@ -169,14 +170,20 @@ function illFormed(value: unknown, places: readonly string[]): string | undefine
   return undefined
 }
 
-export const notJson = refuse(
+const otherType = refuse(
   'invalid_request',
   '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
   { field: 'Content-Type' },
 )
-/** application/json, with no other parameter than charset=utf-8; a semicolon may stand alone (RFC 9110, 5.6.6). */
-export function isJson(header: string | undefined): boolean {
-  if (header === undefined) return false
-  return header === 'application/json' || jsonType.test(header)
+const otherCoding = refuse('invalid_request', '"Content-Encoding" is not supported; send the JSON text as it is.', {
+  field: 'Content-Encoding',
+})
+
+/** Why a body is not read: its head says that it is not JSON text as it is. */
+export function notJson({ headers }: IncomingMessage): Refusal | undefined {
+  const { 'content-type': type, 'content-encoding': coding = 'identity' } = headers
+  if (type !== 'application/json' && !(type !== undefined && jsonType.test(type))) return otherType
+  return /^identity$/i.test(coding) ? undefined : otherCoding
 }
+/** application/json, with no other parameter than charset=utf-8; a semicolon may stand alone (RFC 9110, 5.6.6). */
 const jsonType = /^application\/json[ \t]*(?:(?:;[ \t]*)+(?:charset=("?)utf-8\1[ \t]*(?:;[ \t]*)*)?)?$/i

@@ -17,7 +17,7 @@ import { sourceOf } from '../base/networks.ts'
 import { doneFor } from '../base/turns.ts'
 import { parseUuid } from '../base/uuid.ts'
 import { bodyLimit, isTooLarge, readBody, type BodyLimit, type BodyRooms } from './read-body.ts'
-import { isJson, notJson, readJson } from './json-body.ts'
+import { notJson, readJson } from './json-body.ts'
 import { makeQueryReader, makeReader, noQuery } from './shape.ts'
 
 /** A success as it is sent: times may still be dates. */
@@ -196,7 +196,8 @@ async function bodyOf(
   limit: BodyLimit,
 ): Promise<{ readonly bytes: Buffer; readonly done: () => void } | Refusal> {
   if (isTooLarge(request.raw, limit)) return limit.tooLarge
-  if (!isJson(request.headers['content-type'])) return notJson
+  const wrong = notJson(request.raw)
+  if (wrong !== undefined) return wrong
   const body = await readBody(request.raw, reply.raw, rooms, owner, limit)
   if (isRefusal(body)) return body
   request.bodyRead = true

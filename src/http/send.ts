@@ -18,7 +18,7 @@ import { presentAccepted } from './present.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { bodyLimit, isTooLarge, readBody, type BodyRooms } from './read-body.ts'
 import { refusals } from './refusals.ts'
-import { isJson, notJson } from './json-body.ts'
+import { notJson } from './json-body.ts'
 import type { SendBodies } from './send-body.ts'
 import { unknownParameter } from './shape.ts'
 
@@ -28,9 +28,6 @@ const limit = bodyLimit(
   limits.requestBytesMax,
   'The body is larger than 48 MiB; send fewer or smaller attachments, at most 20 MB in total.',
 )
-const contentEncoding = refuse('invalid_request', '"Content-Encoding" is not supported; send the JSON text as it is.', {
-  field: 'Content-Encoding',
-})
 const idempotencyKey = refuse(
   'invalid_request',
   `"Idempotency-Key" must have 1 to ${limits.idempotencyKeyCharactersMax} visible ASCII characters, and be sent once.`,
@@ -163,13 +160,10 @@ function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }
 }
 
 function wrongHeaders(request: FastifyRequest): Refusal | undefined {
-  const { headers } = request
   if (isTooLarge(request.raw, limit)) return limit.tooLarge
-  if (!isJson(headers['content-type'])) return notJson
-  if (headers['content-encoding'] !== undefined && headers['content-encoding'] !== 'identity') return contentEncoding
-  const unknown = unknownParameter(request.query)
-  if (unknown !== undefined) return unknown
-  const key = headers['idempotency-key']
+  const wrong = notJson(request.raw) ?? unknownParameter(request.query)
+  if (wrong !== undefined) return wrong
+  const key = request.headers['idempotency-key']
   return key === undefined || (typeof key === 'string' && isIdempotencyKey(key)) ? undefined : idempotencyKey
 }
 
