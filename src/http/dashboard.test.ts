@@ -17,7 +17,7 @@ test('what was built once is found again, and not built again', async () => {
   expect(told).toHaveLength(before)
 })
 
-test.each(['/', '/messages', '/messages/0199f1c2-0000-7000-8000-00000000000c', '/no/such/page'])(
+test.each(['/', '/index.html', '/messages', '/messages/0199f1c2-0000-7000-8000-00000000000c', '/no/such/page'])(
   'a browser that goes to %s gets the page, under a policy without any exception',
   async (url) => {
     const response = await app.inject({ url, headers: page })

@@ -45,13 +45,13 @@ export function dashboardRoutes(app: FastifyInstance, face: Face): void {
     const folder = face.dashboard()
     files ??= folder === undefined ? undefined : read(folder)
     const path = request.url.split('?', 1)[0] ?? '/'
+    const index = files?.get('/index.html')
     const file = files?.get(path)
-    if (file !== undefined) return answerAsset(request, reply, file)
+    if (file !== undefined && file !== index) return answerAsset(request, reply, file)
     // Places inside the page are the page's business; what is no place for a person is not found.
     if (/^\/(?:api|assets|docs)(?:\/|$)/.test(path) || !wantsPage(request)) return answerNotFound(face, request, reply)
     void reply.header('content-security-policy', policy)
     void reply.header('cross-origin-opener-policy', 'same-origin')
-    const index = files?.get('/index.html')
     if (index !== undefined) return answerAsset(request, reply, index)
     return reply.code(503).header('content-type', types['.html']).send(absent)
   }
