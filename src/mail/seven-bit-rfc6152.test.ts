@@ -113,6 +113,28 @@ describe('one body', () => {
     expect(decodedBody(form).toString('latin1')).toBe('caf\xe9 und Caf\xe9 zusammen mit einem langen Text\r\n')
   })
 
+  test.each([
+    ['quoted-printable', 'wie ich sagte, gr\xfc\xdfe:\r\n=2D-inner\r\nContent-Type: image/gif\r\n\r\nGIF'],
+    [
+      'base64',
+      `${Buffer.from('wie ich sagte:\r\n--inner\r\nContent-Type: image/gif\r\n\r\nGIF').toString('base64')}\xdf`,
+    ],
+  ])('a line that was encoded in %s becomes no delimiter', (encoding, text) => {
+    const mail = lines(
+      'MIME-Version: 1.0',
+      'Content-Type: multipart/mixed; boundary=inner',
+      '',
+      '--inner',
+      `Content-Transfer-Encoding: ${encoding}`,
+      '',
+      text,
+      '--inner--',
+      '',
+    )
+    const before = Buffer.from(mail, 'latin1')
+    expect(seen(readMime(Buffer.from(converted(before), 'latin1')))).toEqual(seen(readMime(before)))
+  })
+
   test('a soft line break makes no delimiter out of the middle of a line', () => {
     for (let before = 60; before < 80; before++) {
       const text = `${'x'.repeat(before)}--inner and then some more of the line, ß`

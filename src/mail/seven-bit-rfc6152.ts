@@ -88,7 +88,8 @@ class Draft {
     }
     // Raw octets within an encoding that has none: readers take the encoded ones.
     if (!identity && !isEncoded(transferEncoding)) return
-    const { encoding, bytes } = encodeOctets(decodeTransfer(body, transferEncoding), isText)
+    // What was encoded may hold a delimiter, which no Base64 does.
+    const { encoding, bytes } = encodeOctets(decodeTransfer(body, transferEncoding), isText && identity)
     this.#label(entity, encoding)
     // A mail ends with a line end; within one it belongs to the delimiter.
     this.#replace(body, bytes)
