@@ -82,3 +82,21 @@ test.each([
     expect(told(limits.reportBytesMax - head.length - words.length, more).join()).not.toContain('5.1.1')
   },
 )
+
+test.each([
+  ['lines', (said: string) => 'a\r\n'.repeat(limits.reportLinesMax - said.split('\r\n').length + 1)],
+  ['octets', (said: string) => `${'a'.repeat(998)}\r\n`.repeat(263).slice(0, limits.reportTextBytesMax - said.length)],
+])(
+  'words for people of more %s than are read are not believed where a line ends that another one follows',
+  (_, before) => {
+    const head = 'From: MAILER-DAEMON@mx.example\r\nSubject: Undelivered Mail\r\n\r\n'
+    const opening = 'It could not be delivered.\r\n'
+    const said = '\r\nann@example.org:\r\n550 5.1.1 no such user\r\n'
+    const told = (paragraph: string, end: string) =>
+      readReport(Buffer.from(`${head}${opening}${before(opening + paragraph)}${paragraph}${end}`)).recipients.map(
+        ({ text }) => text,
+      )
+    expect(told(`${said}\r\nb\r\n`, 'c\r\n').join()).toContain('5.1.1')
+    expect(told(said, 'but 450 4.2.1 come again\r\n\r\nb\r\n').join()).not.toContain('5.1.1')
+  },
+)

@@ -70,7 +70,7 @@ export function readReport(bytes: Buffer): Report {
     (endsMail(last.body) || (message.malformed && last.body.length === 0))
   // In parts, and it ends within one of them: what would have followed might have said the opposite.
   const isLost = isCut && last !== message
-  const whole = isLost ? '' : open ? withoutCutParagraph(notice) : notice
+  const whole = isLost ? '' : withoutCutParagraph(notice, open)
   const { delayed, recipients } = readBounceText(whole, subjectOf(message))
   const failed = failedRecipients(message)
   const author = authorOf(message)
@@ -106,10 +106,14 @@ const expandedIn = (notice: string): { expanded?: true } =>
 
 const reporterOf = (reporter: string | undefined): { reporter?: string } => (reporter === undefined ? {} : { reporter })
 
-/** Nobody knows what the paragraph that was cut off would have said: the command that was refused stands at the end. */
-function withoutCutParagraph(notice: string): string {
+/** Nobody knows what the paragraph that was cut off, or has lines behind our bound, would have said: the command that was refused stands at the end. */
+function withoutCutParagraph(notice: string, open: boolean): string {
   const lines = linesOf(notice)
-  return lines.slice(0, lines.findLastIndex((line) => line.trim() === '') + 1).join('\n')
+  // What stands behind the last line end is no line.
+  if (lines.at(-1) === '') lines.pop()
+  if (!open && lines.length <= limits.reportLinesMax) return notice
+  const read = lines.slice(0, limits.reportLinesMax)
+  return read.slice(0, read.findLastIndex((line) => line.trim() === '') + 1).join('\n')
 }
 
 /** A mail that begins with empty lines has its header behind them. */
