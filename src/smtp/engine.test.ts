@@ -190,7 +190,7 @@ test('what is read is given back when the peer is lost, at RSET, and after the a
   expect(answered.room.take(100)).toBe(true)
 })
 
-test('a message without room for it gets 452 and the next one is taken', () => {
+test('a message without room for it gets 451 and the next one is taken', () => {
   const { say, heard, kept } = open({}, {}, 10)
   say(`${envelope}DATA\r\ntoo long for it\r\n.\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\nshort\r\n.\r\n`)
   expect(heard()).toContain('354 End data with <CRLF>.<CRLF>\r\n451 4.3.1 ')
@@ -273,6 +273,31 @@ test('retired between two mails it says 421; in the middle of a mail it waits fo
   answer(replies.ok)
   await turn()
   expect(busy.heard()).toMatch(/^250 2\.0\.0 Ok\r\n421 4\.3\.2 .*\r\n\[close\]$/)
+})
+
+test('retired between two chunks of a mail it waits for the last one, or for the client to leave off; cut there it does not', () => {
+  const begun = () => {
+    const { session, say, heard, kept, room } = open()
+    say(`${envelope}BDAT 4\r\nhalf`)
+    heard()
+    return { session, say, heard, kept, room }
+  }
+  const whole = begun()
+  whole.session.retire(replies.shuttingDown)
+  expect(whole.heard()).toBe('')
+  whole.say('BDAT 2\r\n, BDAT 6 LAST\r\nrest\r\nNOOP\r\n')
+  expect(codes(whole.heard())).toBe('250 250 421 [cl')
+  expect(whole.kept).toEqual(['half, rest\r\n'])
+
+  const left = begun()
+  left.session.retire(replies.shuttingDown)
+  left.say('RSET\r\nNOOP\r\n')
+  expect(codes(left.heard())).toBe('250 421 [cl')
+
+  const silent = begun()
+  silent.session.cut(replies.idle)
+  expect(silent.heard()).toMatch(/^421 4\.4\.2 .*\r\n\[close\]$/)
+  expect(silent.room.take(10_000)).toBe(true)
 })
 
 test('cut in the middle of a mail it says 421 at once, unless the mail is complete and being decided', async () => {

@@ -99,6 +99,7 @@ export class SmtpSession {
   /** Ends the session with `reply` now; only a decision about a message is still waited for. */
   cut(reply: Reply): void {
     if (this.#mode === 'content') this.#mode = 'command'
+    this.#intake.forget()
     this.retire(reply)
   }
 
@@ -133,7 +134,7 @@ export class SmtpSession {
 
   #goesOn(): boolean {
     if (this.#waiting || this.#mode === 'ended' || this.#mode === 'handshake') return false
-    if (this.#retiring === undefined || this.#mode === 'content') return true
+    if (this.#retiring === undefined || this.#mode === 'content' || this.#intake.isChunked) return true
     this.#say(this.#retiring)
     return false
   }
