@@ -101,7 +101,7 @@ export function reply(
   return {
     action,
     text: text ?? '',
-    ...(Number.isInteger(code) && code !== undefined && code >= 200 && code <= 599 && { code }),
+    ...(code !== undefined && Number.isInteger(code) && code >= 200 && code <= 599 && { code }),
     ...(enhancedCode === undefined || !/^[245]\.\d{1,3}\.\d{1,3}$/.test(enhancedCode) ? {} : { enhancedCode }),
     ...(remoteMta === undefined ? {} : { remoteMta }),
   }

@@ -383,7 +383,7 @@ describe('Mailgun', () => {
     expect(await send({ ...failed, event: 'opened' })).toBeUndefined()
   })
 
-  test.each([605, 0])(
+  test.each([605, 0, 550.5])(
     'what no SMTP server says (code %s), no code, no time and no end are left out, and the event is told all the same',
     async (code) => {
       const { id } = await made({ provider: 'mailgun', key })

@@ -91,6 +91,22 @@ describe('a session', () => {
     expect((await browser.ask('GET', '/session')).statusCode).toBe(401)
   })
 
+  test('signing out twice at once is written down once', async () => {
+    const browser = await office.signedIn('owner', shop.workspaceId)
+    const id = await office.world.value<string>('select id from sessions where user_id = $1', [browser.login.id])
+    const holding = await office.world.holding('select from sessions where id = $1 for update', [id])
+    const clicks = [browser.ask('DELETE', '/session'), browser.ask('DELETE', '/session')]
+    await office.world.untilWaiting(2)
+    await holding.query('commit')
+    for (const click of clicks) expect((await click).statusCode).toBe(204)
+    expect(
+      await office.world.value(
+        `select count(*)::integer from audit_log where action = 'session.closed' and target = $1`,
+        [id],
+      ),
+    ).toBe(1)
+  })
+
   test('it ends after days without use, and however much it is used after a month', async () => {
     const { email, password } = await office.login()
     const start = Date.now()

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { dkimRecord } from './dkim.ts'
-import { whyNotDkim } from './dkim-key-record.ts'
+import { dkimAdvice, whyNotDkim } from './dkim-key-record.ts'
 
 const key = `MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A${'MIIBCgKCAQEA'.repeat(30)}IDAQAB`
 const record = dkimRecord(key)
@@ -20,6 +20,14 @@ test.each([
 ])('a record that no receiver can read is not right: %s', (_name, text, why) =>
   expect(whyNotDkim([text], key)).toMatch(why),
 )
+
+test('a version that is not the first tag works at most receivers, and its owner is told of the others', () => {
+  const turned = `k=rsa; p=${key}; v=DKIM1`
+  expect(whyNotDkim([turned], key)).toBeUndefined()
+  expect(dkimAdvice([turned])).toMatch(/before "v="/)
+  expect(dkimAdvice([record])).toBeUndefined()
+  expect(dkimAdvice([`p=${key}`])).toBeUndefined()
+})
 
 test('an Ed25519 key is right where the record says so, and not where it says or leaves out what means RSA', () => {
   const [edwards, why] = ['A'.repeat(43) + '=', (text: string) => whyNotDkim([text], edwards, 'ed25519-sha256')]

@@ -54,8 +54,10 @@ export function whyNotDkim(
   return undefined
 }
 
-/** A record that works, and says something that its owner may not mean. */
+/** A record that works, and says something that its owner may not mean, or that strict receivers do not take. */
 export function dkimAdvice(texts: readonly string[]): string | undefined {
+  if (texts.some((text) => [...(tagsOf(text)?.keys() ?? [])].indexOf('v') > 0))
+    return 'The record has other tags before "v=", which must be the first (RFC 6376 3.6.1): strict receivers take such a key for none. Enter the value as it is shown.'
   const flags = texts.map((text) => tagsOf(text)?.get('t') ?? '').join(':')
   return flags.split(':').some((flag) => flag.trim() === 'y')
     ? 'The record says t=y, "we are only testing": receivers may ignore the signature. Remove it.'

@@ -6,6 +6,7 @@ import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
+import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { listMemberships, type MembershipRow } from '../store/members.ts'
 import { noteSignIn, type UserRow } from '../store/people.ts'
@@ -108,13 +109,12 @@ export async function findHolder(db: Db, token: string, workspace: string | unde
 }
 
 export async function closeSession(db: Db, holder: Holder): Promise<void> {
-  await audited(
-    db,
-    { actor: `user:${holder.userId}` },
-    'session.closed',
-    (tx) => deleteSession(tx, holder.userId, holder.sessionId),
-    () => ({ target: holder.sessionId }),
-  )
+  const { userId, sessionId: target } = holder
+  await db.transaction(async (tx) => {
+    // Of two clicks, or behind what ended it meanwhile, nothing is left to close.
+    if (await deleteSession(tx, userId, target))
+      await writeAudit(tx, { actor: `user:${userId}`, action: 'session.closed', target })
+  })
 }
 
 /**
