@@ -439,7 +439,6 @@ export const limits = {
   dnssecVouchedMs: 86_400_000,
   stsFetchMs: 10_000,
   stsFileBytesMax: 64 * 1024,
-  stsLinesMax: 500,
   stsHostsMax: 100,
   stsMaxAgeSeconds: 31_557_600,
   stsRefreshMs: 24 * 3600_000,

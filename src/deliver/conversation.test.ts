@@ -367,6 +367,16 @@ describe.concurrent('byte discipline', () => {
     },
   )
 
+  test('a fault of ours before the first mail leaves no connection open', async () => {
+    const peer = await peerOf({})
+    const faulty = (): void => {
+      throw new Error('a fault of ours')
+    }
+    const opening = openConversation(targetOf(peer, 'opportunistic', {}), manner, [], undefined, faulty)
+    await expect(opening).rejects.toThrow('a fault of ours')
+    await until(() => peer.connections === 1 && peer.sockets.size === 0)
+  })
+
   test('who refuses a large mail halfway and hangs up on what is still coming is heard', async () => {
     let socket: Socket | undefined
     let heard = 0

@@ -89,11 +89,15 @@ async function open(
   }
   const undo = whenAborted(signal, () => void line.close('shutdown'))
   const conversation = new Conversation(line, target, manner, dialogue)
-  const failure = await conversation.begin(heard)
-  undo()
-  if (failure === undefined) return conversation
-  conversation.close()
-  return { ...failure, peer: conversation.peer }
+  let begun = false
+  try {
+    const failure = await conversation.begin(heard)
+    begun = failure === undefined
+    return failure === undefined ? conversation : { ...failure, peer: conversation.peer }
+  } finally {
+    undo()
+    if (!begun) conversation.close() // also behind a fault of ours
+  }
 }
 
 export class Conversation {

@@ -37,6 +37,11 @@ describe('the TXT record', () => {
 
 describe('the policy', () => {
   const file = (...lines: string[]) => ['version: STSv1', ...lines].join('\r\n')
+  test('is read to the end of the file, which is bounded in bytes', () => {
+    const hosts = Array.from({ length: 60 }, (_, at) => `mx: h${at}.example.com`)
+    const text = file(...hosts, ...Array.from({ length: 600 }, () => ''), 'mode: enforce', 'max_age: 600')
+    expect(parseStsPolicy('1', text)).toMatchObject({ mode: 'enforce', maxAgeSeconds: 600 })
+  })
   test.each([
     [
       file('mode: enforce', 'mx: A.example.com', 'mx: *.b.example.com.', 'max_age: 600'),

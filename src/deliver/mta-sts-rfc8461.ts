@@ -22,7 +22,7 @@ export function stsId(texts: readonly string[]): string | undefined {
 export function parseStsPolicy(id: string, text: string): StsPolicy | undefined {
   const first = new Map<string, string>()
   const mx: string[] = []
-  for (const line of text.split(/\r?\n/, limits.stsLinesMax)) {
+  for (const line of text.split(/\r?\n/)) {
     const at = line.indexOf(':')
     if (at === -1) continue
     const key = line.slice(0, at).trim()

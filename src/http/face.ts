@@ -90,7 +90,7 @@ export interface HttpMetrics {
 export interface Face {
   readonly doors: HttpDoors
   readonly log: Log
-  /** Of a fault: the database cannot be reached, or cannot keep up, so that trying later makes sense. */
+  /** Of a fault: the database cannot be reached, cannot keep up, or takes nothing (a full disk), so that trying later makes sense. */
   readonly isDatabaseAway: (error: unknown) => boolean
   readonly publicUrl: string
   /** The folder of the built dashboard; undefined where it could not be built. */
@@ -151,7 +151,7 @@ export function answerFault(face: Face, request: FastifyRequest, reply: FastifyR
   const refusal = away
     ? refuse(
         'service_unavailable',
-        'The service cannot reach its database. Try again in a few seconds; a send with the same Idempotency-Key, since it may have been accepted.',
+        'The service cannot use its database at this moment. Try again in a few seconds; a send with the same Idempotency-Key, since it may have been accepted.',
       )
     : refuse(
         'internal_error',
