@@ -20,7 +20,8 @@ const cose = Buffer.concat([
   Buffer.from(y, 'base64url'),
 ])
 const credentialId = Buffer.alloc(16, 7)
-const id = credentialId.toString('base64url')
+const idOf = (credentialId: Buffer): string => credentialId.toString('base64url')
+const id = idOf(credentialId)
 let counter = 0
 
 interface Question {
@@ -35,25 +36,25 @@ function dataOf(flags: number, ...more: readonly Buffer[]): Buffer {
 }
 const clientData = (type: string, challenge: string, at = origin): Buffer =>
   Buffer.from(JSON.stringify({ type: `webauthn.${type}`, challenge, origin: at, crossOrigin: false }))
-const credential = (response: Readonly<Record<string, Buffer>>) => ({
-  id,
-  rawId: id,
+const credential = (response: Readonly<Record<string, Buffer>>, of = credentialId) => ({
+  id: idOf(of),
+  rawId: idOf(of),
   type: 'public-key',
   clientExtensionResults: {},
   response: Object.fromEntries(Object.entries(response).map(([name, value]) => [name, value.toString('base64url')])),
 })
 
 /** A new key, without attestation. */
-function made({ options: { challenge } }: Question): object {
+function made({ options: { challenge } }: Question, of = credentialId): object {
   const length = Buffer.alloc(2)
-  length.writeUInt16BE(credentialId.length)
-  const authData = dataOf(0x45, Buffer.alloc(16), length, credentialId, cose)
+  length.writeUInt16BE(of.length)
+  const authData = dataOf(0x45, Buffer.alloc(16), length, of, cose)
   const attestationObject = Buffer.concat([
     Buffer.from('a363666d74646e6f6e656761747453746d74a068617574684461746158', 'hex'),
     Buffer.of(authData.length),
     authData,
   ])
-  return credential({ attestationObject, clientDataJSON: clientData('create', challenge) })
+  return credential({ attestationObject, clientDataJSON: clientData('create', challenge) }, of)
 }
 function signed({ options: { challenge } }: Question, at = origin): object {
   const authenticatorData = dataOf(0x05)
@@ -94,6 +95,20 @@ test('a passkey with the longest id that there is (1,023 octets, WebAuthn 4) can
   )
   expect((await keeper.ask('DELETE', `/account/passkeys/${longest}`)).statusCode).toBe(204)
   expect((await keeper.ask('DELETE', `/account/passkeys/${longest}`)).statusCode).toBe(404)
+})
+
+test('of two devices that ask at once for the last room one finds it', async () => {
+  const almost = await office.signedIn('viewer', (await office.sender()).workspaceId)
+  await office.world.db.run(
+    `insert into passkeys (id, user_id, name, public_key, counter, transports) select 'almost_' || n, $1, 'key', '', 0, '{}' from generate_series(2, $2::integer) n`,
+    [almost.login.id, limits.passkeysPerUserMax],
+  )
+  const questions = [await begin(almost), await begin(almost)]
+  const held = await office.world.holding('select from users where id = $1 for update', [almost.login.id])
+  const adding = questions.map((question, n) => add(question, made(question, Buffer.alloc(16, 8 + n)), almost))
+  await office.world.untilWaiting(2)
+  await held.query('commit')
+  expect((await Promise.all(adding)).toSorted()).toEqual([201, 409])
 })
 
 test('a question to add a passkey is good for its person, once', async () => {

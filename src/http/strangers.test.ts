@@ -96,13 +96,32 @@ test('however many ask at once, a person has no more open links for a new passwo
   let begun = 0
   const all = Promise.withResolvers<void>()
   const asked = Array.from({ length: 20 }, () =>
-    db.transaction(async (tx) => {
-      if (++begun === connections) all.resolve()
-      await all.promise
-      return addPasswordReset(tx, randomBytes(32), id, 60_000, most)
-    }),
+    db
+      .transaction(async (tx) => {
+        if (++begun === connections) all.resolve()
+        await all.promise
+        return addPasswordReset(tx, randomBytes(32), id, 60_000, most)
+      })
+      // Where one cannot even begin, the others wait for nobody.
+      .finally(all.resolve),
   )
   expect((await Promise.all(asked)).filter((added) => added)).toHaveLength(most)
+})
+
+test('whoever asks for a link while others are at ones that are over waits for nobody, and takes the rest away', async () => {
+  const [{ id }, { id: other }] = [await office.login(), await office.login()]
+  const { db } = office.office
+  const ask = (user: string) =>
+    db.transaction((tx) => addPasswordReset(tx, randomBytes(32), user, 60_000, limits.passwordResetsPerUserMax))
+  for (const user of [id, other]) expect(await ask(user)).toBe(true)
+  await office.world.setClock(new Date(Date.now() + 61_000).toISOString())
+  const held = await office.world.holding('select from password_resets where user_id = $1 for update', [other])
+  expect(await ask(id)).toBe(true)
+  const left = 'select count(*)::integer from password_resets where user_id = $1'
+  expect(await office.world.value(left, [id])).toBe(1)
+  expect(await office.world.value(left, [other])).toBe(1)
+  await held.query('rollback')
+  await office.world.setClock()
 })
 
 test('asking for new passwords, which is answered at once, is bounded while it is done, and one address keeps nobody else from it', async () => {
