@@ -11,5 +11,8 @@ export function hearClock(date: string | null): void {
   if (!Number.isNaN(ms)) aheadMs = Math.abs(ms) > slackMs ? ms : 0
 }
 
+/** What the browser's clock has shown, by that of the service. */
+export const byService = (shownMs: number): number => shownMs + aheadMs
+
 /** As `Date.now()`, by the clock of the service. */
-export const serviceNow = (): number => Date.now() + aheadMs
+export const serviceNow = (): number => byService(Date.now())

@@ -109,6 +109,58 @@ test(
   },
 )
 
+test('a browser whose clock is wrong by a day says when there is room again as any other', slow, async () => {
+  const full = await visit.posthorn.workspace({ name: 'Full', plan: { hourly: 1 } })
+  await full.accepted({ recipient: 'delivered@simulator.posthorn.test' })
+  const carl = await visit.makeLogin('carl@people.example', full.id, 'viewer')
+  for (const aheadMs of [24 * 3600_000, -24 * 3600_000]) {
+    const other = await visit.browser.person()
+    await other.clock.install({ time: Date.now() + aheadMs })
+    await signIn(other, visit.origin, carl)
+    const words = other.getByRole('region', { name: 'Limit reached' }).getByText('There is room again')
+    await expect.poll(() => words.innerText(), { timeout: 60_000 }).toMatch(/in (?:1 hour|\d\d minutes) \(/)
+  }
+})
+
+test(
+  'what has just happened is posted again with the rest by a browser whose clock is some seconds behind',
+  slow,
+  async () => {
+    await visit.posthorn.query(
+      `insert into webhook_endpoints (workspace_id, url, api_version, secret_sealed) values ($1, 'https://there.example/', '2026-11-01', '')`,
+      [shop.id],
+    )
+    const other = await visit.browser.person()
+    await other.clock.install({ time: Date.now() - 9_000 })
+    await signIn(other, visit.origin, login)
+    await heading(other, 'Overview')
+    await other.goto(`${visit.origin}/webhook`)
+    await press(other, 'Post again…')
+    const asked = other.waitForRequest('**/webhook/replay')
+    await press(other, 'Post again')
+    const { from, to } = (await asked).postDataJSON() as { readonly from: string; readonly to: string }
+    expect(Math.abs(Date.now() - 24 * 3600_000 - Date.parse(from))).toBeLessThan(60_000)
+    expect(Date.parse(to)).toBeGreaterThan(Date.now())
+    await visit.posthorn.query('delete from webhook_endpoints where workspace_id = $1', [shop.id])
+  },
+)
+
+test('whoever has an address beyond ASCII is invited, signs in, and asks for a new password', slow, async () => {
+  const juergen = await visit.makeLogin('jürgen@people.example', shop.id, 'viewer')
+  const other = await visit.signedIn(juergen)
+  await other.context().clearCookies()
+  await other.goto(`${visit.origin}/forgot-password`)
+  await other.getByLabel('E-mail').fill(juergen.email)
+  await press(other, 'Send the link')
+  await heading(other, 'Look into your mail')
+  await page.goto(`${visit.origin}/members`)
+  await press(page, 'Invite')
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('E-mail').fill('jörg@people.example')
+  await dialog.getByRole('button', { name: 'Invite', exact: true }).click()
+  await page.getByRole('region', { name: 'Open invitations' }).getByText('jörg@people.example', { exact: true }).waitFor()
+})
+
 test('a page that is four times as large shows a day whole, where Firefox needs more room for it', slow, async () => {
   await page.setViewportSize({ width: 320, height: 640 })
   for (const path of ['messages', 'refused']) {

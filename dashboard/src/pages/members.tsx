@@ -7,7 +7,7 @@ import type { Invitations, ListOf, Member } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm, Dialog, DialogForm } from '../ui/dialog.tsx'
-import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { AddressField, Choice, FormMistake, mistakeIn, textIn } from '../ui/field.tsx'
 import { Notice } from '../ui/notice.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Failed } from '../ui/states.tsx'
@@ -192,7 +192,7 @@ export function Members() {
           onSubmit={(form) => invite.mutate({ email: textIn(form, 'email').trim(), role: textIn(form, 'role') })}
         >
           {mail !== undefined && mail.goes !== 'out' && <NoMail mail={mail} />}
-          <TextField label="E-mail" name="email" type="email" required mistake={mistakeIn(invite.error, 'email')} />
+          <AddressField label="E-mail" name="email" mistake={mistakeIn(invite.error, 'email')} />
           <Choice
             label="Role"
             name="role"

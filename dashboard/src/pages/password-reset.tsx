@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { linkIsCut, tokenInLink } from '../link-token.ts'
 import { Button } from '../ui/button.tsx'
-import { Form, FormMistake, mistakeIn, NewPassword, TextField, textIn } from '../ui/field.tsx'
+import { AddressField, Form, FormMistake, mistakeIn, NewPassword, textIn } from '../ui/field.tsx'
 import { Outside } from './outside.tsx'
 
 export function ForgotPassword() {
@@ -23,11 +23,9 @@ export function ForgotPassword() {
   return (
     <Outside title="Forgot the password?" about="You get a mail with a link to choose a new one.">
       <Form onSubmit={(form) => askFor.mutate(textIn(form, 'email').trim())}>
-        <TextField
+        <AddressField
           label="E-mail"
           name="email"
-          type="email"
-          required
           autoFocus
           autoComplete="username"
           mistake={mistakeIn(askFor.error, 'email')}

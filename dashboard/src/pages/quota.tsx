@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router'
 import { Gauge } from 'lucide-react'
 import { useRead, withQuery } from '../api.ts'
-import { serviceNow } from '../clock.ts'
+import { byService, serviceNow } from '../clock.ts'
 import { useMay } from '../session.tsx'
 import type { PageOf, RefusedSubmission, Usage } from '../shapes.ts'
 import { Notice } from '../ui/notice.tsx'
@@ -78,13 +78,13 @@ const minuteMs = 60_000
 const resetAt = (name: Window['window'], about: number) =>
   (name === 'hour' ? Math.ceil : Math.round)(about / minuteMs) * minuteMs
 
-/** Nothing while there is room. */
+/** Nothing while there is room. `readAt` is by the browser's clock. */
 export function QuotaTrouble({ usage, readAt }: { readonly usage: Usage | undefined; readonly readAt: number }) {
   // The longest wait: when the month is used up, waiting for the hour is no way out.
   const window = usage?.apiSending === true ? usage.windows.findLast(isUsedUp) : undefined
   if (usage === undefined || window === undefined) return null
   const { window: name, used, limit = 0, resetSeconds = 0 } = window
-  const reset = new Date(resetAt(name, readAt + resetSeconds * 1_000))
+  const reset = new Date(resetAt(name, byService(readAt) + resetSeconds * 1_000))
   return (
     <Notice label="Limit reached" title="The plan is used up: sending is refused" icon={Gauge}>
       {limit === 0 ? (

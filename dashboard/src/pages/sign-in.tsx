@@ -4,7 +4,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, ask, useChange } from '../api.ts'
 import { Button } from '../ui/button.tsx'
-import { Form, FormMistake, mistakeIn, PresentPassword, TextField, textIn } from '../ui/field.tsx'
+import { AddressField, Form, FormMistake, mistakeIn, PresentPassword, TextField, textIn } from '../ui/field.tsx'
 import { passkeysArePossible, signInWithPasskey } from '../passkeys.ts'
 import { kept } from '../session.tsx'
 import { Outside } from './outside.tsx'
@@ -48,12 +48,10 @@ export function SignIn() {
           enter.mutate({ email: text('email'), password: text('password'), ...(asksCode && { code: text('code') }) })
         }}
       >
-        <TextField
+        <AddressField
           label="E-mail"
           name="email"
-          type="email"
           autoComplete="username"
-          required
           autoFocus
           onChange={() => {
             // Another person may have no second factor, or another one.

@@ -71,8 +71,8 @@ export function TextField({
 type OneLine = Omit<Frame, 'hint'> & InputHTMLAttributes<HTMLInputElement>
 
 /** Browsers know no addresses beyond ASCII, and none in quotes; the service does. */
-export function AddressField(rest: Omit<OneLine, 'label'>) {
-  return <TextField {...rest} label="Address" inputMode="email" autoCapitalize="none" spellCheck={false} required />
+export function AddressField({ label = 'Address', ...rest }: Omit<OneLine, 'label'> & { readonly label?: string }) {
+  return <TextField {...rest} label={label} inputMode="email" autoCapitalize="none" spellCheck={false} required />
 }
 
 /** The password that somebody has. */
