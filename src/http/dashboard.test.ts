@@ -65,4 +65,13 @@ describe('where it could not be built', () => {
     expect(response.body).toContain('could not be built')
     expect((await app.inject('/healthz')).statusCode).toBe(200)
   })
+
+  // Another start in the same folder, of other sources, takes the build of those before away.
+  test('or was taken away before anybody looked, nobody is told of the database', async () => {
+    const app = buildApp({ ...optionsWith(), dashboard: () => `${spare}/taken-away` })
+    const response = await app.inject({ url: '/', headers: page })
+    expect(response.statusCode).toBe(503)
+    expect(response.body).toContain('start again')
+    expect(response.body).toContain('files are gone')
+  })
 })

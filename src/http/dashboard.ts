@@ -34,16 +34,25 @@ const policy = [
 
 const absent = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Posthorn</title></head>
-<body><h1>The dashboard could not be built</h1>
-<p>Everything else works. The log of the start says why; start again to try once more. The API reference is at <a href="/docs">/docs</a>.</p>
+<body><h1>The dashboard could not be built, or its files are gone</h1>
+<p>Everything else works. The log says why; start again to try once more. The API reference is at <a href="/docs">/docs</a>.</p>
 </body></html>
 `
 
 export function dashboardRoutes(app: FastifyInstance, face: Face): void {
   let files: ReadonlyMap<string, Asset> | undefined
-  const page = async (request: FastifyRequest, reply: FastifyReply) => {
+  /** What cannot be read is looked for again by the next who asks, and is no word about the database. */
+  const found = () => {
     const folder = face.dashboard()
-    files ??= folder === undefined ? undefined : read(folder)
+    try {
+      return folder === undefined ? undefined : read(folder)
+    } catch (error) {
+      face.log.fault('dashboard', error)
+      return undefined
+    }
+  }
+  const page = async (request: FastifyRequest, reply: FastifyReply) => {
+    files ??= found()
     const path = request.url.split('?', 1)[0] ?? '/'
     const index = files?.get('/index.html')
     const file = files?.get(path)
