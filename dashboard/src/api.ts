@@ -1,6 +1,6 @@
 // The HTTP API, as the dashboard asks it: the person's session is a cookie, the workspace a header, and a no is an error with the service's own words.
 import { useMutation, useQuery, useQueryClient, type UseQueryOptions } from '@tanstack/react-query'
-import { useCallback, useEffect, useState } from 'react'
+import { useCallback, useEffect, useRef, useState } from 'react'
 import { hearClock } from './clock.ts'
 
 export class ApiError extends Error {
@@ -125,7 +125,8 @@ export const useRead = <Answer>(
 
 /**
  * A change, after which what it may have changed is read again. Its answer is there as soon as it has come: it may hold a secret that is shown this
- * once, and who waits on a bad line loses it with a reload. It is busy until that was read, so that nobody presses for what is done.
+ * once, and who waits on a bad line loses it with a reload. It is busy until that was read, so that nobody presses for what is done. `done` is for who still
+ * stands there: whoever has gone back meanwhile, or to another workspace, is led nowhere.
  */
 export function useChange<Given, Answer = unknown>(
   change: (given: Given) => Promise<Answer>,
@@ -134,11 +135,16 @@ export function useChange<Given, Answer = unknown>(
 ) {
   const client = useQueryClient()
   const [reading, setReading] = useState<Promise<unknown>>()
+  const isThere = useRef(false)
+  useEffect(() => {
+    isThere.current = true
+    return () => void (isThere.current = false)
+  }, [])
   const readAgain = () => Promise.all(changes.map((key) => client.invalidateQueries({ queryKey: [key] })))
   const made = useMutation<Answer, Error, Given>({
     mutationFn: (given) => change(given).catch((cause: unknown) => Promise.reject(doubted(cause, changes))),
     onSuccess: (answer) => {
-      done?.(answer)
+      if (isThere.current) done?.(answer)
       const all = readAgain()
       setReading(all)
       // Another change may have begun meanwhile.

@@ -88,6 +88,44 @@ test('an endpoint that was enabled and is disabled by itself since does not say 
   expect(await endpoint.getByText('Events are posted from now on.').count()).toBe(0)
 })
 
+test('who has gone on while a domain was being added is led nowhere by its answer', async () => {
+  await go('/')
+  await heading(page, 'Overview')
+  await page.getByRole('link', { name: 'Domains' }).click()
+  const answered = Promise.withResolvers<void>()
+  await page.route('**/api/v1/domains', async (route) => {
+    if (route.request().method() === 'POST') await answered.promise
+    await route.continue()
+  })
+  await press(page, 'Add a domain')
+  await dialog().getByLabel('Domain').fill('slow.example')
+  await dialog().getByRole('button', { name: 'Add', exact: true }).click()
+  await page.goBack()
+  await heading(page, 'Overview')
+  // What the answer leads to is behind what it lets be read again.
+  const readAgain = page.waitForResponse(
+    (response) => response.url().endsWith('/api/v1/domains') && response.request().method() === 'GET',
+  )
+  answered.resolve()
+  await (await readAgain).finished()
+  await page.getByRole('link', { name: 'Messages', exact: true }).hover()
+  expect(new URL(page.url()).pathname).toBe('/')
+  expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Overview')
+})
+
+test('a first message that comes while a key is being made does not take the key away', async () => {
+  const fresh = await visit.posthorn.workspace({ name: 'Fresh' })
+  const person = await visit.signedIn(await visit.makeLogin('new@people.example', fresh.id, 'owner'))
+  const answered = Promise.withResolvers<void>()
+  await person.route('**/api/v1/keys', (route) => answered.promise.then(() => route.continue()))
+  await press(person, 'Make a key')
+  await fresh.accepted({ recipient: 'ann@example.com' })
+  await person.getByRole('link', { name: 'ann@example.com' }).waitFor()
+  answered.resolve()
+  await person.getByText('Copy it now: it is shown this once.').waitFor()
+  await person.context().close()
+})
+
 test('a message is looked for in a workspace that somebody has come into meanwhile, too', async () => {
   const id = await bakery.accepted({ recipient: 'ann@example.com', subject: 'Fresh bread' })
   await go(`/messages/${id}`)

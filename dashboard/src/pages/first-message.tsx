@@ -12,18 +12,17 @@ const recipient = 'delivered@simulator.posthorn.test'
 
 export function FirstMessage({
   sender: { mailbox, waitsFor },
-  onKey,
+  stay,
 }: {
   readonly sender: Sender
-  /** One is shown that is shown nowhere else. */
-  readonly onKey: () => void
+  /** A key was asked for, which is shown here alone. */
+  readonly stay: () => void
 }) {
   const mayMake = useMay('keys.write')
   const make = useChange(
     () =>
       ask<ApiKeyCreated>('POST', '/api/v1/keys', { name: 'First steps', scopes: ['mail.send', 'mail.status.read'] }),
     ['keys'],
-    onKey,
   )
   const key = make.data?.key
   return (
@@ -41,7 +40,14 @@ export function FirstMessage({
             </>
           ) : mayMake ? (
             <div>
-              <Button look="primary" busy={make.isPending} onClick={() => make.mutate(undefined)}>
+              <Button
+                look="primary"
+                busy={make.isPending}
+                onClick={() => {
+                  stay()
+                  make.mutate(undefined)
+                }}
+              >
                 Make a key
               </Button>
             </div>

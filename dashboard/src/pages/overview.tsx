@@ -37,9 +37,9 @@ export function Overview() {
   const usage = useRead<Usage>(['usage'], '/api/v1/usage', { refetchInterval: interval(5_000) })
   const sender = useSender()
   const endpoint = useEndpoint(useMay('webhooks.read'))
-  // The new key is shown once: the first message does not take it away.
-  const [hasKey, setHasKey] = useState(false)
-  const isNew = latest.data?.items.length === 0 || hasKey
+  // The new key is shown once: the first message does not take it away, nor what was asked for and is on its way.
+  const [stays, setStays] = useState(false)
+  const isNew = latest.data?.items.length === 0 || stays
   return (
     <Page
       title="Overview"
@@ -48,7 +48,7 @@ export function Overview() {
       <DeliveryStopped usage={usage.data} />
       <QuotaTrouble usage={usage.data} readAt={usage.dataUpdatedAt} />
       <WebhookTrouble endpoint={endpoint.data} />
-      {isNew && sender !== undefined && <FirstMessage sender={sender} onKey={() => setHasKey(true)} />}
+      {isNew && sender !== undefined && <FirstMessage sender={sender} stay={() => setStays(true)} />}
       <Answered query={series} rows={3}>
         {({ totals, from }) => <Totals totals={totals} from={from} />}
       </Answered>
