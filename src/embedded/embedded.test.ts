@@ -12,7 +12,7 @@ import { silentLog } from '../base/log.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { sweepCopies } from './binaries.ts'
 import { ensureCluster } from './cluster.ts'
-import { embeddedPostgres } from './embedded.ts'
+import { embeddedPostgres, hasCluster } from './embedded.ts'
 import type { EmbeddedConnection } from './embedded.ts'
 
 const asRoot = process.getuid?.() === 0
@@ -522,6 +522,24 @@ describe('what the operator is told', () => {
     const dataDir = installed()
     fs.writeFileSync(join(dataDir, 'postgresql', 'PG_VERSION'), '17\n')
     expect(await trouble(dataDir)).toMatch(/was made by PostgreSQL 17, this Posthorn brings 18\.\d+: make a backup/)
+  })
+
+  test('a database whose postgresql.json is missing: it stays, nothing begins in its place, and it is there again with the file', async () => {
+    const dataDir = installed()
+    const state = join(dataDir, 'postgresql.json')
+    fs.renameSync(state, `${state}.away`)
+    for (const purpose of ['serve', 'command'] as const)
+      expect(
+        await make(dataDir, purpose)
+          .start()
+          .then(
+            () => 'it started',
+            (error: Error) => error.message,
+          ),
+      ).toMatch(/^There is a database in \S+\/postgresql, and \S+\/postgresql\.json, by which it is opened, is missing/)
+    expect(hasCluster(dataDir)).toBe(true)
+    fs.renameSync(`${state}.away`, state)
+    expect(await trouble(dataDir)).toBe('it started')
   })
 
   test('copies of the programs of other versions go, and nothing else that is called alike', () => {

@@ -35,9 +35,14 @@ export function findPlace(folder: DataFolder): Place {
   const remembered = recall(folder)
   const home = asRoot() ? machineHome : folder.path
   if (remembered === undefined) {
+    if (holdsCluster(folder))
+      throw new Trouble(
+        `There is a database in ${clusterInside(folder)}, and ${stateFile(folder)}, by which it is opened, is missing: put the one from your backup there; ` +
+          'or, to begin anew with nothing, set POSTHORN_DATA_DIR to another folder',
+      )
     const runAs = asRoot() ? newAccount(folder) : undefined
     const inside = runAs === undefined || canEnter(runAs, folder.path)
-    const cluster = inside ? join(folder.path, 'postgresql') : join(clustersHome, randomBytes(8).toString('hex'))
+    const cluster = inside ? clusterInside(folder) : join(clustersHome, randomBytes(8).toString('hex'))
     if (!inside) makeMachineFolder(clustersHome)
     return { folder, cluster, runAs, copies: home }
   }
@@ -52,6 +57,20 @@ export function findPlace(folder: DataFolder): Place {
         'allow it on every folder above (chmod a+x), or move the data folder back',
     )
   return { folder, cluster, runAs, copies: home }
+}
+
+const clusterInside = (folder: DataFolder): string => join(folder.path, 'postgresql')
+
+/** Before anything is made there, `remember` has told of it: what lies there without is somebody's database, and no start that was cut off. */
+function holdsCluster(folder: DataFolder): boolean {
+  try {
+    return fs.readdirSync(clusterInside(folder)).length > 0
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false
+    throw new Trouble(`${clusterInside(folder)} cannot be looked into (${codeOf(error)}): ${whyNotWritten(error)}`, {
+      cause: error,
+    })
+  }
 }
 
 const stateFile = (folder: DataFolder): string => join(folder.path, 'postgresql.json')
@@ -81,9 +100,10 @@ function parsed(text: string): Remembered | undefined {
   }
 }
 
-/** Whether the data folder has a database. Makes nothing. */
+/** Whether the data folder has a database. Makes nothing. One that cannot be opened is one, as whoever opens it tells. */
 export function hasCluster(dataDir: string): boolean {
-  return recall({ path: resolve(dataDir), owner: undefined })?.made === true
+  const folder = { path: resolve(dataDir), owner: undefined }
+  return recall(folder)?.made ?? holdsCluster(folder)
 }
 
 /** Where the database of this data folder lies, if that is not inside it. Makes nothing. */
