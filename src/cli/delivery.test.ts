@@ -5,10 +5,10 @@ import { commandsOver } from './command.test-kit.ts'
 const over = commandsOver()
 const { posthorn, answer } = over
 
-test('one message that waits is no plural', async () => {
-  const { id: workspace } = await answer('workspace', 'create', '--name', 'Waiting')
-  const db = over.open()
-  const waits = '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c03'
+const waits = '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c03'
+
+async function oneWaits(db: ReturnType<typeof over.open>, name: string): Promise<void> {
+  const { id: workspace } = await answer('workspace', 'create', '--name', name)
   await db.run(
     `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
      values ($1, $2, $1, 'rest', 'queued', 1, 's@example.org', 'a@example.com', 'a@example.com', 'Hi', 'n1', now())`,
@@ -19,12 +19,45 @@ test('one message that waits is no plural', async () => {
      values ($1, $2, $1, 'queued', 'example.com', now(), now() + interval '1 hour')`,
     [workspace, waits],
   )
+}
+
+async function isOver(db: ReturnType<typeof over.open>): Promise<void> {
+  await db.run('delete from outbound where message_id = $1', [waits])
+  await db.run('delete from messages where id = $1', [waits])
+  await db.close()
+}
+
+test('one message that waits is no plural', async () => {
+  const db = over.open()
+  await oneWaits(db, 'Waiting')
   try {
     expect((await posthorn(['drain'])).out).toBe('Nothing is in flight; 1 message waits for: posthorn drain --off\n')
     expect((await posthorn(['drain', '--off'])).out).toBe('Delivery goes on; 1 message is waiting.\n')
   } finally {
+    await isOver(db)
+  }
+}, 180_000)
+
+test('whoever waits for a drain hears that somebody has taken it back', async () => {
+  const db = over.open()
+  await oneWaits(db, 'In flight')
+  try {
+    await db.run(
+      `update outbound set status = 'sending', lease_until = now() + interval '1 hour', token = 1 where message_id = $1`,
+      [waits],
+    )
+    const draining = posthorn(['drain', '--json'])
+    await expect.poll(() => db.run('select from delivery_stops'), { timeout: 60_000 }).toHaveLength(1)
+    expect((await posthorn(['drain', '--off'])).status).toBe(0)
     await db.run('delete from outbound where message_id = $1', [waits])
-    await db.close()
+    const { status, out, err } = await draining
+    expect({ status, out, err }).toEqual({
+      status: 1,
+      out: '',
+      err: expect.stringMatching(/^posthorn: Somebody has taken back the drain meanwhile/) as string,
+    })
+  } finally {
+    await isOver(db)
   }
 }, 180_000)
 

@@ -52,12 +52,19 @@ async function drain(cli: Cli, { db, actor }: Tools, { off, wait }: { off?: true
         : `The drain is over; delivery is still stopped (${stoppedBy.join(', ')}), and ${counted(waiting, 'is', 'are')} waiting: posthorn doctor`,
     )
   }
-  const { inFlight, waiting } = await untilQuiet(cli, () => readProgress(db), wait ? limits.drainWaitMs : 0)
+  const { inFlight, waiting } = await untilQuiet(cli, () => drainingProgress(db), wait ? limits.drainWaitMs : 0)
   cli.show({ draining: true, inFlight, waiting }, () =>
     inFlight === 0
       ? `Nothing is in flight; ${counted(waiting, 'waits', 'wait')} for: posthorn drain --off`
       : `${counted(inFlight, 'is', 'are')} still in flight, ${counted(waiting, 'is', 'are')} waiting. Nothing new is begun.`,
   )
+}
+
+/** As long as nobody takes the drain back: whoever waits for it is about to do what needs one. */
+async function drainingProgress(db: Tools['db']): Promise<QueueProgress> {
+  const progress = await readProgress(db)
+  if ((await readStops(db.rows)).some(({ kind }) => kind === 'drain')) return progress
+  throw new Mistake('Somebody has taken back the drain meanwhile (posthorn drain --off): nothing is drained.')
 }
 
 /** With the verb that is right for one of them, and for others. */
