@@ -3,7 +3,7 @@
 import { replies, type Answer, type Reply } from './reply.ts'
 
 export interface Client {
-  /** '' where the peer was gone before we looked. */
+  /** Its own, also behind a proxy that tells it. */
   readonly address: string
   /** Aborted when the connection has ended: nobody waits for the answer any more. */
   readonly gone: AbortSignal
