@@ -21,11 +21,17 @@ interface Answered {
   readonly body: string
 }
 
-/** Answers are open to callers, who must bear more members in a later release; a member that nobody has written down is a column that nobody meant to show. */
-const closed = (_name: string, value: unknown): unknown =>
-  typeof value === 'object' && value !== null && 'properties' in value && 'type' in value
-    ? { additionalProperties: false, ...value }
-    : value
+/**
+ * Answers are open to callers, who must bear more members in a later release, and some say so themselves; a member that nobody has written down is a column
+ * that nobody meant to show.
+ */
+const closed = (_name: string, value: unknown): unknown => {
+  if (typeof value !== 'object' || value === null || !('properties' in value) || !('type' in value)) return value
+  const saysOpen = 'additionalProperties' in value && value.additionalProperties === true
+  // Where no member has a name at all, anything may stand.
+  const isNamed = Object.keys(value.properties as object).length > 0
+  return { additionalProperties: false, ...value, ...(saysOpen && isNamed && { additionalProperties: false }) }
+}
 const document = JSON.parse(openapiJson(), closed) as Document
 const ajv = new Ajv2020({ strict: false, formats: fullFormats })
 ajv.addSchema(document, 'document')

@@ -923,44 +923,6 @@ begin
   union all
   select j.id, j.epoch, j.verdict, raised from asked j where j.verdict is not null;
 end $function$;
-CREATE OR REPLACE FUNCTION public.assume_sent_1(since timestamp with time zone, till timestamp with time zone, after uuid, most integer)
- RETURNS TABLE(moved integer, last uuid)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  now_at timestamptz := app_now();
-  ids uuid[];
-begin
-  ids := array(select o.message_id from outbound o where o.message_id > after order by o.message_id limit most for update);
-
-  return query
-  with seen as materialized (select o.* from outbound o where o.message_id = any (ids)),
-  -- What was accepted after the stop, or was not due before it, cannot have been sent; nor what had expired before `since`.
-  chosen as materialized (
-    select s.* from seen s
-      cross join lateral (select x.created_at from messages x where x.workspace_id = s.workspace_id and x.id = s.message_id limit 1) m
-     where m.created_at <= till and s.expires_at > since and (s.status = 'sending' or s.due_at <= till)
-  ),
-  gone as (
-    delete from outbound o using chosen c where o.message_id = c.message_id
-  ),
-  record as (
-    update messages m
-       set status = 'delivery_unknown', sequence = m.sequence + 1, finished_at = now_at,
-           error_message = 'The database was restored, and the operator assumes that the message was sent meanwhile. It is not sent again.',
-           armed_epoch = c.armed_epoch, armed_token = case when c.armed_epoch is not null then c.token end
-      from chosen c where m.workspace_id = c.workspace_id and m.id = c.message_id
-    returning m.workspace_id, m.id, m.sequence, m.delivery_rank, m.error_message, c.attempts
-  ),
-  event as (
-    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select r.workspace_id, r.id, r.sequence, 'message.delivery_unknown', 'delivery_unknown', r.delivery_rank, now_at,
-           json_build_object('attempt', r.attempts, 'reason', 'assumed_sent', 'errorMessage', r.error_message)
-      from record r
-  )
-  select (select count(*)::integer from record), (select s.message_id from seen s order by s.message_id desc limit 1);
-end $function$;
 CREATE OR REPLACE FUNCTION public.assume_sent_2(since timestamp with time zone, till timestamp with time zone, after uuid, most integer)
  RETURNS TABLE(moved integer, last uuid)
  LANGUAGE plpgsql
@@ -1361,91 +1323,6 @@ begin
   end;
   insert into removed_workspaces (id) values (space) on conflict (id) do nothing;
   return 'removed';
-end $function$;
-CREATE OR REPLACE FUNCTION public.end_webhooks_2(batch json, owner uuid, failing_ms double precision)
- RETURNS TABLE(workspace_id uuid, reason text)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  now_at timestamptz := app_now();
-  long_ago timestamptz := app_now() - failing_ms * interval '1 millisecond';
-begin
-  -- Endpoints first, and then rows of the queue by their keys: `e.many` is known before the first of those is locked.
-  perform 1
-    from (
-      with result as materialized (
-        select r.w, r.m, r.s, r.asked, r.delivered, not r.delivered and r.delay_ms is null and r.status = 410 gone from webhook_results_of(batch) r),
-      endpoint as materialized (
-        select count(*) many
-          from (select r.w, bool_or(r.delivered) well, bool_or(r.gone) gone from result r where r.asked group by r.w order by r.w) t
-               cross join lateral (
-                 select from webhook_endpoints e where e.workspace_id = t.w and ((e.failing_since is null) <> t.well or t.gone or e.failing_since <= long_ago)
-                  limit 1 for update) e
-      )
-      select locked.many from endpoint e cross join lateral (
-        select count(*) many
-          from (select r.w, r.m, r.s from result r where e.many >= 0 order by r.w, r.m, r.s) r
-               cross join lateral (
-                 select from webhook_queue q where q.workspace_id = r.w and q.message_id = r.m and q.sequence = r.s limit 1 for update) q
-      ) locked
-    ) both_kinds where both_kinds.many >= 0;
-
-  return query
-  with ended as materialized (
-    select r.*, q.row from webhook_results_of(batch) r left join lateral (
-      select x.ctid row from webhook_queue x
-       where x.workspace_id = r.w and x.message_id = r.m and x.sequence = r.s
-         and x.round = r.round and x.attempts = r.attempt and x.lease_owner = owner limit 1) q on true
-  ),
-  gone as (
-    delete from webhook_queue q using ended e where q.ctid = e.row and e.asked and e.delay_ms is null
-  ),
-  again as (
-    update webhook_queue q
-       set lease_until = null, lease_owner = null,
-           due_at = case when e.asked then now_at + e.delay_ms * interval '1 millisecond' else q.due_at end,
-           attempts = q.attempts - case when e.asked then 0 else 1 end
-      from ended e where q.ctid = e.row and not (e.asked and e.delay_ms is null)
-  ),
-  log as (
-    insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered, trouble, status, duration_ms, excerpt)
-    select e.w, e.m, e.s, e.round, e.attempt, now_at, e.delivered, e.trouble, e.status, e.ms, e.excerpt from ended e where e.asked
-    on conflict do nothing
-  ),
-  told as materialized (
-    select e.w, bool_or(e.delivered) well, bool_or(not e.delivered and e.delay_ms is null and e.status = 410 and e.row is not null) gone,
-           -- Of the versions that answered so, the newest; null where an older release has not said.
-           max(e.v) filter (where not e.delivered and e.delay_ms is null and e.status = 410 and e.row is not null) gone_version,
-           max(e.v) filter (where not e.delivered) failed_version
-      from ended e where e.asked group by e.w
-  ),
-  changed as (
-    update webhook_endpoints p
-       set failing_since = case when t.well then null else coalesce(p.failing_since, now_at) end,
-           state = case when x.why is null then p.state else 'disabled' end,
-           reason = coalesce(x.why, p.reason),
-           disabled_at = case when x.why is null then p.disabled_at else now_at end,
-           version = p.version + case when x.why is null then 0 else 1 end
-      from told t cross join lateral (
-        select e.workspace_id, e.version,
-               case when e.state <> 'active' then null
-                    when t.gone and coalesce(t.gone_version, e.version) = e.version then 'receiver_gone'
-                    when t.well then null
-                    when e.failing_since <= long_ago then 'no_success' end why
-          from webhook_endpoints e
-         where e.workspace_id = t.w and ((e.failing_since is null) <> t.well or t.gone or e.failing_since <= long_ago)
-           and (t.well or coalesce(t.failed_version, e.version) = e.version) limit 1) x
-     where p.workspace_id = x.workspace_id and p.version = x.version
-    returning p.workspace_id, x.why
-  )
-  select c.workspace_id, c.why from changed c where c.why is not null
-  union all
-  (select null::uuid, null::text from ended e cross join lateral (
-     -- the events of this message first, along the key, and then which of them are due
-     select x.lease_until, x.due_at from webhook_queue x
-      where x.workspace_id = e.w and x.message_id = e.m and x.sequence > e.s offset 0) later
-    where later.lease_until is null and later.due_at <= now_at limit 1);
 end $function$;
 CREATE OR REPLACE FUNCTION public.end_webhooks_3(batch json, failing_ms double precision)
  RETURNS TABLE(workspace_id uuid, reason text)
@@ -2046,18 +1923,6 @@ begin
     exit when many >= most;
   end loop;
 end $function$;
-CREATE OR REPLACE FUNCTION public.lock_due_webhooks_1(space uuid, since timestamp with time zone, most integer)
- RETURNS TABLE(workspace_id uuid, message_id uuid, sequence integer, due_at timestamp with time zone, round integer, attempts integer, "row" tid)
- LANGUAGE plpgsql
- ROWS 10
-AS $function$
-#variable_conflict use_column
-begin
-  return query
-  select q.workspace_id, q.message_id, q.sequence, q.due_at, q.round, q.attempts, q.ctid from webhook_queue q
-   where q.workspace_id = space and q.lease_until is null and q.due_at >= since and q.due_at <= app_now()
-   order by q.due_at, q.message_id, q.sequence limit most for update skip locked;
-end $function$;
 CREATE OR REPLACE FUNCTION public.lock_due_webhooks_2(space uuid, since timestamp with time zone, most integer, thorough boolean)
  RETURNS TABLE(workspace_id uuid, message_id uuid, sequence integer, due_at timestamp with time zone, round integer, attempts integer, "row" tid)
  LANGUAGE plpgsql
@@ -2467,15 +2332,6 @@ CREATE OR REPLACE FUNCTION public.uuid_floor(instant timestamp with time zone)
  IMMUTABLE
 AS $function$
   select (lpad(to_hex((extract(epoch from instant) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid
-$function$;
-CREATE OR REPLACE FUNCTION public.webhook_results_of(batch json)
- RETURNS TABLE(w uuid, m uuid, s integer, round integer, attempt integer, asked boolean, delivered boolean, trouble text, status smallint, ms integer, excerpt text, delay_ms bigint, v integer)
- LANGUAGE sql
- IMMUTABLE
-AS $function$
-  select * from json_to_recordset(batch) as r (
-    w uuid, m uuid, s integer, round integer, attempt integer, asked boolean, delivered boolean, trouble text, status smallint,
-    ms integer, excerpt text, delay_ms bigint, v integer)
 $function$;
 CREATE OR REPLACE FUNCTION public.webhook_results_of_2(batch json)
  RETURNS TABLE(w uuid, m uuid, s integer, round integer, attempt integer, claim uuid, asked boolean, delivered boolean, trouble text, status smallint, ms integer, excerpt text, delay_ms bigint, v integer)
