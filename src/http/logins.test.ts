@@ -204,6 +204,21 @@ test('an operator who makes the login of whoever accepts an invitation in that m
   expect(await made).toContain(`There is already a user ${email}`)
 })
 
+// As the page of members says where no mail goes out.
+test('who was invited and is let in by a command is invited no more, and the log tells of no role that they do not have', async () => {
+  const email = 'let-in@example.org'
+  const { workspaceId: workspace, token } = await invited(email)
+  await createUser(office.office.db, actor, { email, operator: false, member: { workspace, role: 'owner' } })
+  const owner = await office.signedIn('owner', workspace)
+  expect((await owner.ask('GET', '/invitations')).json()).toMatchObject({ items: [] })
+  const body = { token, password: 'six slow badgers' }
+  expect((await office.browser().ask('POST', '/invitations/accept', { body })).statusCode).toBe(401)
+  expect(await audit(email)).toEqual([
+    { actor, action: 'invitation.withdrawn', workspace_id: workspace },
+    { actor, action: 'user.created', workspace_id: workspace },
+  ])
+})
+
 test('a login begins anew also while somebody uses a link to set another password, who sets none', async () => {
   const { id, email } = await office.login()
   const many = office.sent.length

@@ -24,7 +24,7 @@ import {
 } from '../store/people.ts'
 import { removeTotp } from '../store/second-factors.ts'
 import { deleteSessions } from '../store/sessions.ts'
-import { keepsOwner, newUser, withdrawInvitationsOf } from './members.ts'
+import { keepsOwner, newUser, withdrawInvitationsOf, withdrawInvitationTo } from './members.ts'
 import { Mistake } from './mistake.ts'
 import { makePasswords } from './passwords.ts'
 
@@ -62,6 +62,7 @@ export async function createUser(
         if (hadOwner) await keepsOwner(tx, workspace)
         await withdrawInvitationsOf(tx, { workspaceId: workspace, actor }, `user:${user.id}`, role)
       }
+      await withdrawInvitationTo(tx, { workspaceId: workspace, actor }, user.email)
     }
     const operator = user.operator || wish.operator
     // What is so now, not what was asked for: an operator stays one.

@@ -258,13 +258,17 @@ export async function newUser(
   return user satisfies UserRow
 }
 
-/** An open one would lead them back in. */
-async function withdrawInvitationTo(tx: Db, by: By, email: string): Promise<void> {
+/** Of somebody who is in, or was: an open one would lead them back in. */
+export async function withdrawInvitationTo(
+  tx: Db,
+  { workspaceId, actor }: Pick<By, 'workspaceId' | 'actor'>,
+  email: string,
+): Promise<void> {
   const key = parseAddress(email)?.key
-  const open = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.emailKey === key)
+  const open = (await listInvitationRows(tx, workspaceId)).find((each) => each.emailKey === key)
   if (open === undefined) return
-  await deleteInvitation(tx, by.workspaceId, open.id)
-  await writeAudit(tx, { workspaceId: by.workspaceId, actor: by.actor, action: 'invitation.withdrawn', target: email })
+  await deleteInvitation(tx, workspaceId, open.id)
+  await writeAudit(tx, { workspaceId, actor, action: 'invitation.withdrawn', target: email })
 }
 
 /** Throws where the role can do more than the caller; and for owners, where the caller is none. */
