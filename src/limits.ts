@@ -623,6 +623,8 @@ export const limits = {
   webhookKeepAliveMs: 4_000,
   webhookSpacingMs: 5,
   webhookResultsPerStatementMax: 500,
+  /** Events that one step of a replay looks at, and those that it puts into the queue at most. */
+  webhookReplayLook: 5_000,
   webhookReplaySlice: 1_000,
   webhookTestSpacingMs: 1_000,
   /** Events that one page of a search in the webhook log looks at; its cursor goes on from there. */

@@ -32,15 +32,20 @@ export async function replayEvent(
   return (await db.rows<{ many: number }>(replayOne, [workspace, event.messageId, event.sequence]))[0]?.many === 1
 }
 
-/** The walk goes by message, over all that are kept: an event of this time can be a late report about a message of any age. */
+/**
+ * The walk goes by message, over all that are kept: an event of this time can be a late report about a message of any age, and of one that a clock dated that was
+ * ahead. A step looks at $7 events, and puts $8 of them at most into the queue.
+ */
 const replaySome = sql(
   'webhook-replay-some',
   `with looked as materialized (
      select e.workspace_id, e.message_id, e.sequence, e.type, e.occurred_at
-       from events_behind_1($1, $2, $3, uuid_floor($5::timestamptz), $7::integer) e),
+       from events_behind_1($1, $2, $3, uuid_floor($5::timestamptz + interval '1 day'), $7::integer) e),
+   timely as materialized (
+     select l.* from looked l where l.occurred_at >= $4 and l.occurred_at < $5 order by l.message_id, l.sequence limit $8::integer),
    wanted as materialized (
-     select l.* from looked l
-      where l.occurred_at >= $4 and l.occurred_at < $5 and l.type <> 'webhook.test'
+     select l.* from timely l
+      where l.type <> 'webhook.test'
         and exists (select from webhook_endpoints p where p.workspace_id = l.workspace_id and (p.types is null or l.type = any (p.types)))
         and not ($6 and exists (
           select from webhook_attempts a
@@ -50,10 +55,11 @@ const replaySome = sql(
            where q.workspace_id = l.workspace_id and q.message_id = l.message_id and q.sequence = l.sequence and (q.lease_until is not null or q.due_at <= app_now())))),
    queued as (${again} returning 1)
    select (select count(*) from queued)::integer many, last.message_id, last.sequence
-     from (select l.message_id, l.sequence, count(*) over () looked from looked l order by l.message_id desc, l.sequence desc limit 1) last
-    where last.looked = $7
-   union all
-   select (select count(*) from queued)::integer, null, null where (select count(*) from looked) < $7`,
+     from (select (select count(*) from timely) = $8 full, (select count(*) from looked) = $7 more) step
+     left join lateral (
+       (select t.message_id, t.sequence from timely t where step.full order by t.message_id desc, t.sequence desc limit 1)
+       union all
+       (select l.message_id, l.sequence from looked l where step.more and not step.full order by l.message_id desc, l.sequence desc limit 1)) last on true`,
 )
 const tell = sql('webhook-tell', told)
 
@@ -71,7 +77,9 @@ export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayR
   let many = 0
   for (;;) {
     const values = [workspace, at.message, at.sequence, range.from, range.to, range.undelivered]
-    const [slice] = await despiteDeadlocks(() => db.rows<Slice>(replaySome, [...values, limits.webhookReplaySlice]))
+    const [slice] = await despiteDeadlocks(() =>
+      db.rows<Slice>(replaySome, [...values, limits.webhookReplayLook, limits.webhookReplaySlice]),
+    )
     many += slice?.many ?? 0
     if ((slice?.many ?? 0) > 0) await db.rows(tell)
     if (slice === undefined || slice.message_id === null || slice.sequence === null) return many

@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { WorkspaceId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { storeWorld, type Sender } from './store.test-kit.ts'
+import { watched } from './watched.test-kit.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db } from './database.ts'
 import { changeEndpoint, disableEndpoint, insertEndpoint, prepareSecret, promoteSecret } from './webhook-endpoints.ts'
@@ -619,6 +620,44 @@ test('a time range is sent again in slices, whole', async () => {
   expect(await replayRange(world.db, shop.workspaceId, all)).toBe(many)
   const past = { ...range, from: new Date(0), to: new Date(Date.now() - 3600_000) }
   expect(await replayRange(world.db, shop.workspaceId, past)).toBe(0)
+})
+
+test('a few events of a time among very many others are found in steps that look at many, and each is sent again once', async () => {
+  const shop = await customer()
+  const [before, within, behind] = [
+    limits.webhookReplayLook - 3,
+    limits.webhookReplaySlice + 5,
+    limits.webhookReplayLook,
+  ]
+  await world.db.run(
+    `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+     select $1, $2::uuid, n, 'message.retrying', 'retrying', 0,
+            app_now() - case when n <= $3::integer then interval '2 days' when n <= $3::integer + $4::integer then interval '0' else interval '-2 days' end
+       from generate_series(1, $3::integer + $4::integer + $5::integer) n`,
+    [shop.workspaceId, world.nextId(), before, within, behind],
+  )
+  await world.db.run('delete from webhook_queue')
+  let steps = 0
+  const counted = watched(world.db, { asked: (name) => void (name === 'webhook-replay-some' && steps++) })
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: false }
+  expect(await replayRange(counted, shop.workspaceId, range)).toBe(within)
+  expect((await queue(shop)).map(({ sequence }) => sequence)).toEqual(
+    Array.from({ length: within }, (_, n) => before + 1 + n),
+  )
+  expect(await world.value('select max(round) from webhook_queue where workspace_id = $1', [shop.workspaceId])).toBe(1)
+  expect(steps).toBeLessThan(6)
+})
+
+test('an event is of its own time, also where its message was accepted by a clock that was ahead', async () => {
+  const shop = await customer()
+  await world.db.run(
+    `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+     values ($1, uuid_floor(app_now() + interval '1 hour'), 3, 'message.sent', 'sent', 0, app_now())`,
+    [shop.workspaceId],
+  )
+  await world.db.run('delete from webhook_queue')
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: true }
+  expect(await replayRange(world.db, shop.workspaceId, range)).toBe(1)
 })
 
 test('a late report on an old message is of its own time, and sent again with it', async () => {
