@@ -50,6 +50,7 @@ create table audit_log (
   facts json,
   constraint audit_log_pkey PRIMARY KEY (id)
 );
+CREATE INDEX audit_log_made ON public.audit_log USING btree (workspace_id, id) WHERE (action = ANY (ARRAY['key.created'::text, 'smtp_credential.created'::text, 'invitation.sent'::text, 'invitation.accepted'::text, 'webhook.created'::text, 'webhook.changed'::text, 'webhook.secret_prepared'::text]));
 CREATE INDEX audit_log_workspace ON public.audit_log USING btree (workspace_id, id);
 
 create table blobs (
@@ -1955,6 +1956,38 @@ begin
   return query
   select q.workspace_id, q.message_id, q.sequence, q.due_at, q.round, q.attempts, q.ctid from webhook_queue q where q.ctid = any (firsts || earlier);
 end $function$;
+CREATE OR REPLACE FUNCTION public.made_by_key_1(space uuid, key uuid)
+ RETURNS TABLE(kind text, id uuid)
+ LANGUAGE sql
+ STABLE
+ SET enable_hashjoin TO 'on'
+ SET enable_nestloop TO 'off'
+AS $function$
+  with recursive
+   told as materialized (
+     select a.id, a.actor, a.action, a.target, a.facts ->> 'url' url from audit_log a
+      where a.workspace_id = space and a.id >= (select uuid_floor(k.created_at - interval '10 minutes') from api_keys k where k.workspace_id = space and k.id = key)
+        and a.action in (
+          'key.created', 'smtp_credential.created', 'invitation.sent', 'invitation.accepted', 'webhook.created', 'webhook.changed', 'webhook.secret_prepared')),
+   invited as (
+     select t.action, t.actor, max((case when t.action = 'invitation.sent' then t.id::text || t.actor end) collate "C") over (partition by t.target order by t.id) sent
+       from told t where t.action in ('invitation.sent', 'invitation.accepted')),
+   made (maker, made) as materialized (
+     select t.actor, 'key:' || t.target from told t where t.action = 'key.created'
+     union all
+     select substr(i.sent, 37), i.actor from invited i where i.action = 'invitation.accepted' and i.sent is not null),
+   makers (maker) as (select 'key:' || key union select m.made from makers r join made m on m.maker = r.maker),
+   endpoint (maker) as (
+     (select t.actor from told t where t.action = 'webhook.created' or t.action = 'webhook.changed' and t.url = 'changed' order by t.id desc limit 1)
+     union all
+     (select t.actor from told t where t.action in ('webhook.created', 'webhook.secret_prepared') order by t.id desc limit 1))
+  select case t.action when 'key.created' then 'key' else 'smtp_credential' end, t.target::uuid
+    from told t join makers m on m.maker = t.actor where t.action in ('key.created', 'smtp_credential.created')
+  union all
+  select 'member', substr(m.maker, 6)::uuid from makers m where starts_with(m.maker, 'user:')
+  union all
+  select 'webhook', space where exists (select from endpoint x join makers m on m.maker = x.maker)
+$function$;
 CREATE OR REPLACE FUNCTION public.make_partition_1(parent text, low timestamp with time zone, high timestamp with time zone)
  RETURNS boolean
  LANGUAGE plpgsql

@@ -10,6 +10,7 @@ import { openDatabase, type Db, type Statement } from './database.ts'
 import { beginOrderAnew } from './commit-order.ts'
 import { expireSome } from './expire.ts'
 import { makeRecorder, reap, type Armable } from './outbound.ts'
+import { listMadeByKey } from './made-by-key.ts'
 import { listMailboxRows, mailboxNamed } from './mailboxes.ts'
 import { storeWorld } from './store.test-kit.ts'
 import { readWebhookQueueFacts } from './queue-facts.ts'
@@ -445,6 +446,26 @@ test('the audit log and the sandbox of a workspace with little, beside one with 
   expect(await pageInstallationAudit(world.db, undefined, 55)).toMatchObject([{ action: 'all' }])
   for (const filter of [{}, { text: 'x' }])
     expect(await pagesOf((db) => pageSandbox(db, few.workspaceId, { most: 50 }, filter))).toBeLessThan(50)
+})
+
+test('what a key has made, in a workspace with a long audit log; and of a key that has made very many', async () => {
+  const { workspaceId } = await world.sender()
+  const [script, alive] = [world.nextId() as string, world.nextId() as string]
+  await world.db.run('truncate audit_log')
+  await world.db.run(
+    `insert into api_keys (workspace_id, id, name, prefix, secret_hash, scopes) values ($1, $2, 'script', 'x', 'script', '{}'), ($1, $3, 'alive', 'x', 'alive', '{}')`,
+    [workspaceId, script, alive],
+  )
+  const log = `insert into audit_log (id, workspace_id, actor, action, target)
+     select (left(uuid_floor(app_now() + n * interval '1 millisecond')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid, $1, $2, $3::text, coalesce($4, gen_random_uuid())::text from generate_series(1, $5::integer) n`
+  await world.db.run(log, [workspaceId, 'user:x', 'suppression.removed', null, 20_000])
+  await world.db.run(log, [workspaceId, `key:${script}`, 'key.created', alive, 1])
+  const list = (db: Db) => listMadeByKey(db, workspaceId, script)
+  expect(await list(world.db)).toEqual([{ kind: 'key', id: alive, name: 'alive' }])
+  expect(await pagesOf(list)).toBeLessThan(100)
+  // Each of them may have made others. Compared each with each they take longer than a statement may.
+  await world.db.run(log, [workspaceId, `key:${script}`, 'key.created', null, 15_000])
+  expect(await list(world.db)).toEqual([{ kind: 'key', id: alive, name: 'alive' }])
 })
 
 test('why mail waits, of lanes with very many messages that were tried many times', async () => {
