@@ -383,6 +383,20 @@ describe('a removal that cannot end', () => {
   })
 })
 
+// Behind a snapshot it goes along all that the removal has deleted.
+test('a look for what is left, however long it takes, locks nothing', async () => {
+  await world.db.run('create table of_tomorrow (workspace_id uuid primary key references workspaces)')
+  const shop = await wholeWorkspace(world, 'shop')
+  await begin(shop)
+  const holder = await world.holding('lock table of_tomorrow in access exclusive mode')
+  const end = carryOn(shop)
+  await world.untilSomebodyWaits()
+  const lock = 'select id from workspaces where id = $1 for update nowait'
+  expect(await world.db.run(lock, [shop.workspaceId])).toHaveLength(1)
+  await holder.query('rollback')
+  expect(await end).toBe(true)
+})
+
 describe('a removal that is killed', () => {
   test('before its first commit has changed nothing', async () => {
     const shop = await wholeWorkspace(world, 'shop')

@@ -1325,6 +1325,25 @@ begin
   insert into removed_workspaces (id) values (space) on conflict (id) do nothing;
   return 'removed';
 end $function$;
+CREATE OR REPLACE FUNCTION public.end_removal_2(space uuid)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform 1 from workspaces w where w.id = space and w.removing_since is not null for update;
+  if not found then return 'gone'; end if;
+  if exists (select from outbound o where o.workspace_id = space and o.lease_until is null and o.attempts >= 0)
+     or exists (select from outbound o where o.workspace_id = space and o.lease_until is not null) then
+    return 'outbound';
+  end if;
+  begin
+    delete from workspaces w where w.id = space;
+  exception when foreign_key_violation then
+    return 'workspaces';
+  end;
+  insert into removed_workspaces (id) values (space) on conflict (id) do nothing;
+  return 'removed';
+end $function$;
 CREATE OR REPLACE FUNCTION public.end_webhooks_3(batch json, failing_ms double precision)
  RETURNS TABLE(workspace_id uuid, reason text)
  LANGUAGE plpgsql
@@ -1665,6 +1684,19 @@ AS $function$
          cross join lateral endings_of_2(json_build_array(value)) e
          cross join (values ('Delivery was stopped, and the database may lack another try of the message: that this one failed does not count.')) words(said)
 $function$;
+CREATE OR REPLACE FUNCTION public.has_row_1(name text, space uuid)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  there boolean;
+begin
+  execute format('select exists (select from %I where workspace_id = $1)', name) into there using space;
+  return there;
+exception when undefined_table then
+  return false; -- its time was over meanwhile
+end $function$;
 CREATE OR REPLACE FUNCTION public.held_1(spaces uuid[], ids uuid[])
  RETURNS SETOF uuid
  LANGUAGE plpgsql
