@@ -61,6 +61,28 @@ test('whoever waits for a drain hears that somebody has taken it back', async ()
   }
 }, 180_000)
 
+test('whoever assumes mail sent hears that somebody else has let delivery go on meanwhile', async () => {
+  const db = over.open()
+  await oneWaits(db, 'Assumed')
+  try {
+    const { assuming } = await db.transaction(async (tx) => {
+      await tx.run('select from outbound where message_id = $1 for update', [waits])
+      const assuming = posthorn(['recover', '--assume-sent-since', '2026-01-01T00:00:00Z'])
+      const isBlocked = () =>
+        db.run(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+      await expect.poll(isBlocked, { timeout: 60_000 }).toHaveLength(1)
+      expect((await posthorn(['recover', '--resume'])).status).toBe(0)
+      return { assuming }
+    })
+    expect(await assuming).toMatchObject({
+      status: 1,
+      err: expect.stringMatching(/^posthorn: Somebody else has decided meanwhile/) as string,
+    })
+  } finally {
+    await isOver(db)
+  }
+}, 180_000)
+
 test('who takes back one of two stops is told of the other one', async () => {
   const db = over.open()
   await db.run(`select stop_delivery_1('fence', 'behind', null)`)

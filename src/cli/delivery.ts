@@ -99,10 +99,18 @@ async function recover(cli: Cli, { db, actor }: Tools, since: Date | undefined):
   const tell = progress(cli)
   const told = (moved: number) => tell(() => `messages assumed sent so far: ${moved}`)
   const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since, over, told)
+  const decided = { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) }
+  const audit = () => writeAudit(db, { actor, action: 'delivery.recovered', facts: decided })
+  // Whoever assumes puts a stop where there is none. Where it is gone again, somebody else has let delivery go on.
+  if (since !== undefined && !(await readStops(db.rows)).some(({ kind }) => kind === 'fence')) {
+    await audit()
+    throw new Mistake(
+      `Somebody else has decided meanwhile (posthorn recover), and delivery goes on: of what was to be assumed sent, ${assumedSent} ${assumedSent === 1 ? 'message was' : 'messages were'}, and what had been claimed before is sent. Look at posthorn message list.`,
+    )
+  }
   const repliesWritten = await liftFence(db, over)
   // Behind it, not with it: what is repeated after a deadlock cannot stand in one transaction.
-  const decided = { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) }
-  await writeAudit(db, { actor, action: 'delivery.recovered', facts: decided })
+  await audit()
   const stillStoppedBy = await stopsNow(db)
   cli.show(
     {
