@@ -26,11 +26,13 @@ export function runsAs(account: Account | undefined, line: string, path: string)
 }
 
 function cannotRun(program: string, error: Error): Trouble {
-  const short = tooLittle(codeOf(error))
-  return new Trouble(`${program} cannot be run (${codeOf(error)})${short === undefined ? '' : `: ${short}`}`, {
-    cause: error,
-  })
+  const code = codeOf(error)
+  const wayOut = code === 'EPERM' ? becomesNobody : tooLittle(code)
+  return new Trouble(`${program} cannot be run (${code})${wayOut === undefined ? '' : `: ${wayOut}`}`, { cause: error })
 }
+
+/** As in a container without CAP_SETUID and CAP_SETGID. */
+const becomesNobody = 'root may not become another user here; start Posthorn as an ordinary user, or set DATABASE_URL'
 
 /** Options of `spawn` to become the account: its ids, no extra groups, a folder it can be in, and nothing of our environment. */
 export function identity(account: Account | undefined): {

@@ -67,6 +67,13 @@ set -- "$1" ${closed}/checkout/src/embedded/embedded.test-child.ts "$3" "$4"`
     expect(await startedBehind(['env', 'PATH=/nowhere'], dataDir)).toMatch(/"id cannot be run \(ENOENT\)"/)
   })
 
+  test('no right to become another user, the sentence says so, and both ways out', async () => {
+    const bound = ['setpriv', '--bounding-set=-setuid,-setgid', '--inh-caps=-setuid,-setgid'] as const
+    expect(await startedBehind(bound, join(folder, 'bound'))).toMatch(
+      /"\/bin\/sh as \w+ cannot be run \(EPERM\): root may not become another user here; start Posthorn as an ordinary user, or set DATABASE_URL"/,
+    )
+  })
+
   test('no place for a socket, the sentence says which path is too long, and both ways out', async () => {
     const deep = join(folder, 'x'.repeat(120))
     fs.mkdirSync(deep)
