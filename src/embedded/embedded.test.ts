@@ -331,6 +331,15 @@ describe('crashes', () => {
     expect(runs(postmaster)).toBe(false)
   })
 
+  test.runIf(asRoot)('root writes into no file to which the lock file of a dead PostgreSQL leads', async () => {
+    const dataDir = installed()
+    const roots = join(folder, 'roots.pid')
+    fs.writeFileSync(roots, `${process.pid}\n`)
+    fs.symlinkSync(roots, join(dataDir, 'postgresql', 'postmaster.pid'))
+    await expect(make(dataDir).start()).rejects.toThrow(/ELOOP/)
+    expect(fs.readFileSync(roots, 'utf8')).toBe(`${process.pid}\n`)
+  })
+
   test("a stranger who got the dead PostgreSQL's number is left alone, and does not keep us from starting", async () => {
     const dataDir = installed()
     const { pid, connection, postmaster, ended } = await started(dataDir)
