@@ -178,6 +178,8 @@ async function withLock(work) {
     if (isStale()) {
       const old = `${lock}.${process.pid}`
       try {
+        // Of one of our number that was killed here; in a container it is always the same.
+        fs.rmSync(old, { recursive: true, force: true })
         fs.renameSync(lock, old) // only one of several gets it
         fs.rmSync(old, { recursive: true, force: true })
       } catch (error) {

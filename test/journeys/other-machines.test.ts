@@ -1,7 +1,7 @@
 // Machines that are set up otherwise than ours: what they have of Node and npm, and what they say of both, ends in an installation that works or in one
 // sentence that names the way out.
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -77,6 +77,24 @@ mkdir -p node_modules/.bin && ln -s ${process.execPath} node_modules/.bin/node
   })
   expect(said({ HOME: '/dev/null/home' })['cache']).toBe(join(checkout, '.installing/npm'))
   expect(said({ HOME: checkout, npm_config_cache: '/dev/null/npm' })['cache']).toBe(join(checkout, '.installing/npm'))
+})
+
+test('what installers that were killed have left holds up no other, also one of the same number', () => {
+  const checkout = checkoutOf('killed')
+  const npm = `#!/bin/sh\nmkdir -p node_modules/.bin && ln -s ${process.execPath} node_modules/.bin/node\n`
+  writeFileSync(join(checkout, 'tools/npm'), npm, { mode: 0o755 })
+  mkdirSync(join(checkout, '.installing'))
+  writeFileSync(join(checkout, '.installing/pid'), '4194305') // more than there can be
+  const script = `
+    import { mkdirSync } from 'node:fs'
+    mkdirSync(${JSON.stringify(join(checkout, '.installing'))} + '.' + process.pid + '/npm', { recursive: true })
+    await import(${JSON.stringify(join(checkout, 'bin/bootstrap.mjs'))})`
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    env: { PATH: `${join(checkout, 'tools')}:${process.env['PATH']}` },
+    encoding: 'utf8',
+  })
+  expect({ status, stderr }).toEqual({ status: 0, stderr: 'posthorn: installing dependencies, once...\n' })
+  expect(readdirSync(checkout).filter((name) => name.startsWith('.installing'))).toEqual([])
 })
 
 test('what NODE_OPTIONS says to the Node that we bring holds up no start on a machine whose own Node knows it not', () => {
