@@ -117,6 +117,21 @@ test.each([
   ])
 })
 
+test('who is removed while a DKIM key is made for them gives the domain none, and hears why', async () => {
+  const { workspaceId } = await office.sender()
+  const admin = await office.signedIn('admin', workspaceId)
+  const domain = await office.world.value<string>('select id from domains where workspace_id = $1', [workspaceId])
+  const waiting = `select count(*)::integer from dkim_key_pairs where domain_id = $1 and state = 'pending'`
+  const holding = await office.world.holding('select id from workspaces where id = $1 for update', [workspaceId])
+  await holding.query('select id from domains where id = $1 for update', [domain])
+  await holding.query('delete from members where user_id = $1', [admin.login.id])
+  const rotated = admin.ask('POST', `/domains/${domain}/dkim/rotate`)
+  await office.world.untilSomebodyWaits()
+  await holding.query('commit')
+  expect([(await rotated).statusCode, (await rotated).json()]).toMatchObject([403, { code: 'insufficient_scope' }])
+  expect(await office.world.value(waiting, [domain])).toBe(0)
+})
+
 test('an invitation that is sent again while it is accepted does not stay behind, for whoever is then removed', async () => {
   const many = office.sent.length
   const email = 'twice@people.example'

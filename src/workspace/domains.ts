@@ -163,9 +163,11 @@ export async function rotateDkimFor(
   if (key === undefined) return showDomain({ db, hostname }, by.workspaceId, id)
   return db.transaction(async (tx) => {
     const { actor, workspaceId } = by
+    // Behind the making of the key: it takes long, and may have to wait.
+    await stillBy(tx, by, 'domains.write')
     const isMade = await prepareDkimKey(tx, workspaceId, id, { selector: newSelector(), ...key })
     const domain = await showDomain({ db: tx, hostname }, workspaceId, id)
-    // Making one takes long: of two who ask meanwhile, one is given the other's.
+    // Of two who ask meanwhile, one is given the other's.
     if (isMade)
       await writeAudit(tx, {
         actor,
