@@ -117,6 +117,29 @@ test.each([
   expect(await office.world.value<number>(kept, [own.workspaceId])).toBe(limits.suppressionImportRows)
 })
 
+test('somebody who is removed while a rule is undone: it ends there, and they are told', async () => {
+  const own = await office.sender()
+  await office.world.db.run(
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason, rule)
+     select $1, a.address, a.address, 'hard_bounce', 'wrong' from (select 'ada' || n || '@example.com' address from generate_series(1, $2) n) a`,
+    [own.workspaceId, 3 * limits.suppressionImportRows],
+  )
+  const developer = await office.signedIn('developer', own.workspaceId)
+  const { db } = office.office
+  const { rows } = db
+  const spy = vi.spyOn(db, 'rows').mockImplementation(async (statement: Statement, values) => {
+    const answer = await rows(statement, values)
+    if (statement.name === 'undo-suppressions') await office.world.db.run(removed, [developer.login.id])
+    return answer
+  })
+  const body = { rule: 'wrong', since: '2026-01-01T00:00:00Z' }
+  const answer = await developer.ask('POST', '/suppressions/undo', { body })
+  spy.mockRestore()
+  expect(answer.statusCode).toBe(403)
+  const kept = 'select count(*)::integer from suppressions where workspace_id = $1'
+  expect(await office.world.value<number>(kept, [own.workspaceId])).toBe(2 * limits.suppressionImportRows)
+})
+
 test('who keeps a role that allows it is not hindered by a change that was under way', async () => {
   const admin = await office.signedIn('admin', place.workspaceId)
   expect(await asks(admin, becomes('developer'), 'PUT', '/webhook', endpoint)).toMatchObject(endpoint)

@@ -76,12 +76,16 @@ export async function unsuppressFor({ db }: { readonly db: Db }, by: By, recipie
   await removeSuppression(db, by.workspaceId, recipient, by.actor)
 }
 
-/** Takes back everything that one rule did in a time range: after a wrong rule, or a provider that said wrong things for a day. */
+/**
+ * Takes back everything that one rule did in a time range: after a wrong rule, or a provider that said wrong things for a day. `mayGoOn` is asked before
+ * each bite, and throws where whoever does it may do so no longer.
+ */
 export async function undoRule(
   db: Db,
   workspace: WorkspaceId,
   range: { readonly rule: string; readonly since: string; readonly until?: string | undefined },
   actor: string,
+  mayGoOn?: () => Promise<void>,
 ): Promise<{ readonly removed: number }> {
   const until = range.until === undefined ? undefined : parseTime(range.until, 'until')
   const parsed = { rule: range.rule, since: parseTime(range.since, 'since'), ...(until !== undefined && { until }) }
@@ -89,6 +93,7 @@ export async function undoRule(
     throw new Mistake('"since" must be before "until".', { field: 'since' })
   let removed = 0
   for (let after: string | undefined = ''; after !== undefined;) {
+    await mayGoOn?.()
     const bite = await undoSuppressions(db, workspace, { ...parsed, after }, actor, limits.suppressionImportRows)
     removed += bite.removed
     after = bite.last

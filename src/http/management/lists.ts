@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import { limits } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
-import { refuse } from '../../domain/refusal.ts'
+import { refuse, type Refusal } from '../../domain/refusal.ts'
 import {
   exportSuppressions,
   importSuppressions,
@@ -23,6 +23,12 @@ import type { ManagementRouter } from '../manage.ts'
 import { framedMail } from './framed-mail.ts'
 import { addressPagingOf, pagingOf, presentPage, timesOf } from './pages.ts'
 
+/** For what may write for minutes: what is there by then stays, and the rest is not for whoever has lost the right. */
+const orRefused = (whyNoLonger: () => Promise<Refusal | undefined>) => async (): Promise<void> => {
+  const refusal = await whyNoLonger()
+  if (refusal !== undefined) throw new Mistake(refusal.words, refusal)
+}
+
 export function listRoutes({ member, office }: ManagementRouter): void {
   member(operations.listSuppressions, async ({ by, query }) => {
     const { before: after, most, prefix, reason } = addressPagingOf(query)
@@ -34,7 +40,9 @@ export function listRoutes({ member, office }: ManagementRouter): void {
   member(operations.removeSuppression, async ({ by, path }) => {
     await unsuppressFor(office, by, path.recipient)
   })
-  member(operations.undoRule, ({ by, body }) => undoRule(office.db, by.workspaceId, body, by.actor))
+  member(operations.undoRule, ({ by, body, whyNoLonger }) =>
+    undoRule(office.db, by.workspaceId, body, by.actor, orRefused(whyNoLonger)),
+  )
   member(operations.exportSuppressions, ({ by, reply, whyNoLonger }) => {
     // An export lasts as long as its reader likes: a key that is revoked meanwhile, or somebody who is removed, reads no further.
     const mayGoOn = async (): Promise<void> => {
@@ -48,14 +56,8 @@ export function listRoutes({ member, office }: ManagementRouter): void {
   })
   member(
     operations.importSuppressions,
-    ({ by, body: { csv, reason, dryRun }, whyNoLonger }) => {
-      // It may write for minutes: what is there by then stays, and the rest is not for whoever has lost the right.
-      const mayGoOn = async (): Promise<void> => {
-        const refusal = await whyNoLonger()
-        if (refusal !== undefined) throw new Mistake(refusal.words, refusal)
-      }
-      return importSuppressions(office.db, by.workspaceId, csv, by.actor, { reason, dryRun, mayGoOn })
-    },
+    ({ by, body: { csv, reason, dryRun }, whyNoLonger }) =>
+      importSuppressions(office.db, by.workspaceId, csv, by.actor, { reason, dryRun, mayGoOn: orRefused(whyNoLonger) }),
     limits.suppressionRequestBytesMax,
   )
 
