@@ -72,7 +72,8 @@ const unseen = /(?![\u200c\u200d])\p{C}/u
 /** A name for people: without control characters, and not endless. */
 export function parseName(text: string, what: string): string {
   const name = text.trim()
-  if (name === '' || name.length > limits.nameCharactersMax || unseen.test(name))
+  // Counted as JSON Schema and PostgreSQL do: an emoji is one character.
+  if (name === '' || [...name].length > limits.nameCharactersMax || unseen.test(name))
     throw new Mistake(
       `The name of a ${what} has 1 to ${limits.nameCharactersMax} characters and no control or invisible characters.`,
       { field: 'name' },

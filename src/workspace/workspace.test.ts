@@ -212,6 +212,8 @@ describe('domains and mailboxes', () => {
     for (const [name, is] of [
       ['می\u200cخواهم', true],
       ['👩\u200d👩\u200d👧', true],
+      ['😀'.repeat(200), true],
+      ['😀'.repeat(201), false],
       ['gpj.\u202eexe', false],
       ['a\u0000', false],
     ] as const) {
