@@ -53,6 +53,20 @@ test.each([
     expect(decodeCharset(bytes, name)).toBe(text)
 })
 
+test('UTF-8 that is cut within a character stays UTF-8; a text with one octet beyond ASCII, at its end, is no such text', () => {
+  const text = Buffer.from('Grüße, 日本 😂')
+  for (const [cut, read] of [
+    [0, 'Grüße, 日本 😂'],
+    [1, 'Grüße, 日本 '],
+    [3, 'Grüße, 日本 '],
+    [6, 'Grüße, 日'],
+    [7, 'Grüße, 日'],
+  ] as const)
+    expect(decodeCharset(text.subarray(0, text.length - cut), 'utf-8')).toBe(read)
+  for (const latin of ['caf\xe9', 'd\xe9j\xe0', '\xe9', 'Gr\xfc\xdfe'])
+    expect(decodeCharset(Buffer.from(latin, 'latin1'), 'us-ascii')).toBe(latin)
+})
+
 test('a charset that nobody knows is UTF-8 where it reads as such, else windows-1252', () => {
   for (const name of [
     'cp99999',

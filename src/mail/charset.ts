@@ -1,7 +1,7 @@
 // Octets that claim a charset become text. Total: an unknown or wrong charset gives text too, never an error. What TextDecoder knows are
 // WHATWG's names; mail has more of them, which are compared as UTS #22 1.4 does, by their letters and digits alone.
 // Not yet: the code pages of DOS (cp437, cp850), hz-gb-2312, iso-2022-kr, iso-2022-cn, utf-32, which no mailer of today writes.
-import { isUtf8 } from 'node:buffer'
+import { isAscii, isUtf8 } from 'node:buffer'
 import { TextDecoder } from 'node:util'
 import { sextets } from './lenient-decoding.ts'
 
@@ -63,9 +63,14 @@ function beginsUtf8([first, ...others]: Buffer): boolean {
   return first === undefined || (first >= 0xc2 && first <= 0xf4 && others.every((octet) => (octet & 0xc0) === 0x80))
 }
 
-/** What it is, where nobody says it: whatever reads as UTF-8 was meant so. */
+/**
+ * What it is, where nobody says it: whatever reads as UTF-8 was meant so, also where somebody, we ourselves among them, has cut it within a
+ * character. Such a character is left out.
+ */
 export function utf8OrWindows1252(bytes: Buffer): string {
-  return (isUtf8(bytes) ? utf8 : windows1252).decode(bytes)
+  if (isUtf8(bytes)) return utf8.decode(bytes)
+  const whole = bytes.subarray(0, wholeOctets(bytes, guess) ?? 0)
+  return isAscii(whole) ? windows1252.decode(bytes) : utf8.decode(whole)
 }
 
 function readerOf(charset: string | undefined): Reader {

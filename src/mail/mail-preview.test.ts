@@ -75,6 +75,22 @@ test('cut anywhere, it still shows what is there', () => {
   expect(previewOf(both.subarray(0, both.length - 300)).html).toBe('<p>Grüße</p>')
 })
 
+test.each([
+  ['8bit', (text: string) => text],
+  ['base64', (text: string) => Buffer.from(text).toString('base64')],
+  ['quoted-printable', (text: string) => encodeURIComponent(text).replaceAll('%', '=')],
+])(
+  'a text in UTF-8 of which only the beginning is looked at is read as such, wherever it is cut: %s',
+  (encoding, encode) => {
+    const text = 'Guten Tag, und viele Grüße aus dem hohen Norden 😂: Привет'
+    const head = ['Content-Type: text/plain; charset=utf-8', `Content-Transfer-Encoding: ${encoding}`, '']
+    const whole = mail(...head, encode(text))
+    for (let at = mail(...head, encode(text.slice(0, 40))).length; at <= whole.length; at++)
+      expect(text).toContain(previewOf(whole.subarray(0, at)).text)
+    expect(previewOf(whole).text).toBe(text)
+  },
+)
+
 describe('pictures that the mail brings along', () => {
   const picture = (id: string, type = 'image/png', body = 'QUJD') => [
     '--m',

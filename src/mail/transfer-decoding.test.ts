@@ -20,6 +20,7 @@ describe('decoding', () => {
     ['quoted-printable', 'a=\r\nb=\nc=\rd= \t\r\ne=', 'abcde'],
     ['quoted-printable', 'blanks  \t\r\nhere \n', 'blanks\r\nhere\n'],
     ['quoted-printable', '=zz =4 =', '=zz =4 '],
+    ['quoted-printable', 'a=4', 'a'], // a code that was cut in two
     ['uuencode', 'begin 644 a\r\n%:&5L;&\\\r\n`\r\nend\r\n', 'hello'],
     ['uuencode', '%:&5L;&\\', 'hello'],
     ['7bit', 'a=3D', 'a=3D'],

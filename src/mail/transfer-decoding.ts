@@ -80,6 +80,7 @@ function quotedPrintable(bytes: Buffer): Buffer {
       if (octet !== SPACE && octet !== TAB) solid = to
     } else {
       const high = hexOf(bytes[at + 1])
+      if (high !== -1 && at + 2 === bytes.length) break // cut within a code
       const low = hexOf(bytes[at + 2])
       const next = high === -1 || low === -1 ? behindSoftBreak(bytes, at + 1) : at + 3
       if (next === -1) out[to++] = octet
