@@ -75,6 +75,7 @@ test('of a text that is too large for anybody to read the beginning is shown, an
     part('Content-Type: text/html', `<p>${text}</p>`),
     part('Content-Type: image/png; name=a.png\r\nContent-Transfer-Encoding: base64', file),
     part('Content-Type: text/plain; name=b.txt\r\nContent-Disposition: attachment; filename=b.txt', file),
+    part('Content-Type: text/plain; name=c.log', file),
     '--b--\r\n',
   ].join('')
   const { workspaceId, listed } = await handedIn(Buffer.from(mail))
@@ -86,6 +87,7 @@ test('of a text that is too large for anybody to read the beginning is shown, an
   expect(shown.attachments.map(({ filename, sizeBytes }) => [filename, Math.round(sizeBytes / 1_000)])).toEqual([
     ['a.png', 6],
     ['b.txt', 8],
+    ['c.log', 8],
   ])
   expect(shown.sizeBytes).toBe(mail.length)
 })
