@@ -29,8 +29,6 @@ export function useLive(workspace: string | undefined): void {
       void client.invalidateQueries({
         predicate: ({ queryKey, state }) => isChanged(queryKey[0]) && !isLong(state.data),
       })
-    // After an interruption something may have been missed.
-    let before = false
     let stream: EventSource | undefined
     let again: ReturnType<typeof setTimeout> | undefined
     const close = () => {
@@ -43,8 +41,8 @@ export function useLive(workspace: string | undefined): void {
       const opened = new EventSource(withQuery('/api/v1/live', { workspace }))
       opened.addEventListener('ready', () => {
         live.set(true)
-        if (before) readAgain()
-        before = true
+        // What changed between the last reading and this, the first one of a page too, was told to nobody.
+        readAgain()
       })
       opened.addEventListener('changed', readAgain)
       opened.addEventListener('error', () => {

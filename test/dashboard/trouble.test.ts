@@ -203,6 +203,25 @@ describe('the stream of changes', () => {
     },
   )
 
+  test('misses nothing that changes between the first reading of a page and its own beginning', async () => {
+    const person = await page.context().newPage()
+    await person.clock.install()
+    const begins = Promise.withResolvers<void>()
+    const ready = { contentType: 'text/event-stream', body: 'event: ready\ndata: {}\n\n' }
+    await person.route('**/api/v1/live?*', (route) => begins.promise.then(() => route.fulfill(ready)), { times: 1 })
+    await person.goto(`${visit.origin}/messages`)
+    await person.getByText('Meanwhile').waitFor()
+    // It says no more, and is not asked again; nor does the page ask by the clock, which goes on by less than a second.
+    await person.route('**/api/v1/live?*', () => undefined)
+    await person.clock.pauseAt(Date.now() + 1_000)
+    await shop.settled(await shop.accepted({ recipient: 'ann@example.com', subject: 'Before it begins' }))
+    begins.resolve()
+    const told = person.getByText('Before it begins')
+    for (let step = 0; step < 80 && !(await told.isVisible()); step++) await person.clock.runFor(10)
+    expect(await told.isVisible()).toBe(true)
+    await person.close()
+  })
+
   test('is asked for again after a refusal, as a proxy says it while the service starts anew', async () => {
     const person = await page.context().newPage()
     await person.clock.install()
