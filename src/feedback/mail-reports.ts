@@ -62,9 +62,9 @@ function deliveryOf(report: Report, said: ReportedRecipient): ProviderReport[] {
   ]
 }
 
-/** The signed header of the mail that is returned, then the envelope id that we gave. */
+/** The signed header of the mail that is returned, then the envelope id that we gave; or what a notification tells of them. */
 function evidenceIn(report: Report): MessageEvidence[] {
-  const tokens = [returnedToken(report)?.trim(), report.envelopeId?.trim()]
+  const tokens = [returnedToken(report)?.trim(), report.envelopeId?.trim(), ...(report.tokens ?? [])]
   return tokens.flatMap((token) => (token === undefined || token === '' ? [] : [{ by: 'token', token }]))
 }
 

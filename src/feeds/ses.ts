@@ -3,7 +3,7 @@
 import { createVerify, X509Certificate } from 'node:crypto'
 import { limits } from '../config.ts'
 import { complaintTypes } from '../mail/arf-rfc5965.ts'
-import { readSesNotification, type SesNotification } from '../mail/ses-notification.ts'
+import { readSesNotification, tokensIn, type SesNotification } from '../mail/ses-notification.ts'
 import { fingerprintOf, type ProviderReport } from '../domain/provider-report.ts'
 import * as feed from './feed-request.ts'
 import type { FeedProvider, FeedReading, Json } from './feed-request.ts'
@@ -101,10 +101,9 @@ function isGenuine(envelope: Json, pem: string, now: Date): boolean {
 }
 
 function reportsOf(notification: SesNotification): ProviderReport[] {
-  const { kind, messageId, headers, source, feedbackId, feedbackType, occurredAt } = notification
+  const { kind, messageId, feedbackId, feedbackType, occurredAt } = notification
   if (kind === 'complaint' && !complaintTypes.includes(feedbackType ?? 'abuse')) return []
-  const token = headers.find(([name]) => name.toLowerCase() === 'x-posthorn-token')?.[1].trim()
-  const evidence = feed.evidenceOf([token, feed.localPartOf(source)], [messageId])
+  const evidence = feed.evidenceOf(tokensIn(notification), [messageId])
   return notification.recipients.map(({ recipient, status, diagnostic }) =>
     feed.report({
       kind,

@@ -12,6 +12,25 @@ test('where all are named first, each gets its own words behind that', () => {
   ])
 })
 
+test.each([
+  'Undeliverable: Your parcel is delayed',
+  'Returned mail: your order has not yet been delivered',
+  'Delivery Status Notification (Failure): Flight LX 1 delayed',
+])('a subject that quotes ours is no word of the mail system: %s', (subject) => {
+  const words = 'Your message could not be delivered.\n\nann@example.org\n550 5.1.1 no such user'
+  expect(readBounceText(words, subject).delayed).toBe(false)
+})
+
+test.each([
+  'Delivery delayed: Your parcel',
+  'Delayed Mail (still being retried)',
+  'Warning: message still undelivered after 4 hours',
+  'Returned mail: warning: could not send message for past 4 hours',
+])('a subject that says so in its own words is one of a delay: %s', (subject) => {
+  const words = 'Message could not be delivered for 4 hours.\n\nann@example.org\n451 4.4.1 no answer'
+  expect(readBounceText(words, subject).delayed).toBe(true)
+})
+
 test('the words about one more than are told of are not about the last of them', () => {
   const last = limits.reportRecipientsMax - 1
   const named = Array.from(

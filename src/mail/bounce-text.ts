@@ -32,12 +32,19 @@ const delayWords =
 const failureWords =
   /\b(?:permanent(?:ly)?|giving up|gave up|(?:could not|cannot|can't|couldn't|can not|unable to|not able to|failed to) (?:be )?deliver|undeliverable|failed permanently|will not be retried)\b/
 
+/** "Undeliverable: your parcel is delayed": behind these words stands the subject of the mail that comes back. */
+const quotesBehind =
+  /\b(?:undeliver(?:able|ed)|returned (?:mail|message|e-?mail|to sender)|(?<!temporary )(?:delivery|mail|message) fail(?:ure|ed)|failure (?:notice|notification)|status notification \(failure|unzustellbar|nicht zustellbar|non remis|no se pudo entregar)\b/
+const ownWords = (subject: string): string =>
+  // "Returned mail: warning: could not send message for past 4 hours" is sendmail's own.
+  subject.includes('warning: ') ? subject : subject.slice(0, quotesBehind.exec(subject)?.index ?? subject.length)
+
 /** `notice` is what the mail system wrote, without the mail that it returns; `subject` decoded. */
 export function readBounceText(notice: string, subject: string): TextBounce {
   const lines = untilCopy(linesOf(notice.slice(0, limits.reportTextBytesMax)))
   const whole = lines.join(' ').toLowerCase()
   const delayed =
-    delayWords.test(`${subject.toLowerCase()} `) ||
+    delayWords.test(`${ownWords(subject.toLowerCase())} `) ||
     (delayWords.test(whole) && !failureWords.test(`${subject.toLowerCase()} ${whole}`))
   const blocks = blocksOf(lines)
   const fallback = replyIn(lines) ?? ''

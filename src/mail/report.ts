@@ -8,7 +8,7 @@ import { linesOf, readDeliveryStatus, type DeliveryStatus, type RecipientAction 
 import { decodedText, fieldValue, mimeBounds, readMime, type MimeEntity } from './mime-entity.ts'
 import { unfolded, type MimeField } from './mime-field.ts'
 import { authorOf, failedRecipients, isAutomaticReply, looksLikeBounce, subjectOf } from './report-signs.ts'
-import { readSesNotification, type SesNotification } from './ses-notification.ts'
+import { readSesNotification, tokensIn, type SesNotification } from './ses-notification.ts'
 
 export type ReportKind = 'dsn' | 'arf' | 'bounce_text' | 'notification' | 'auto_reply' | 'receipt' | 'other'
 
@@ -22,6 +22,8 @@ export interface Report {
   readonly reporter?: string
   /** ENVID of the transaction that the report is about (RFC 3464 2.2.1). */
   readonly envelopeId?: string
+  /** Of a notification, which returns no mail: where our token may stand in what it tells of it. */
+  readonly tokens?: readonly string[]
   /** It says in words that other addresses were made of the one that we wrote to: a list, an alias, a forwarding. */
   readonly expanded?: true
   /** Who wrote a bounce in free text, in lower case, where its From is one address. */
@@ -330,6 +332,7 @@ function jsonAtStart(text: string): string {
 const actionOfNotification = { delivered: 'delivered', bounce: 'failed', delay: 'delayed' } as const
 
 function notificationReport(notification: SesNotification, returned: readonly MimeField[]): Report {
+  const tokens = tokensIn(notification)
   if (notification.kind === 'complaint') {
     const type = notification.feedbackType ?? 'abuse'
     const recipient = notification.recipients[0]?.recipient
@@ -337,6 +340,7 @@ function notificationReport(notification: SesNotification, returned: readonly Mi
       kind: 'arf',
       recipients: [],
       feedback: { type, ...(recipient === undefined ? {} : { recipient }) },
+      tokens,
       returned,
     }
   }
@@ -349,6 +353,7 @@ function notificationReport(notification: SesNotification, returned: readonly Mi
       text: diagnostic ?? '',
       ...(status === undefined ? {} : { status }),
     })),
+    tokens,
     returned,
   }
 }

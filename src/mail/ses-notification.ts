@@ -14,6 +14,12 @@ export interface SesNotification {
   readonly recipients: readonly SesRecipient[]
 }
 
+/** Where our signed token may stand: the header that we wrote, where the identity is set to include headers, and the envelope's sender. */
+export function tokensIn({ headers, source }: Pick<SesNotification, 'headers' | 'source'>): string[] {
+  const written = headers.find(([name]) => name.toLowerCase() === 'x-posthorn-token')?.[1].trim()
+  return [written, source?.replace(/@[^@]*$/, '')].filter((each) => each !== undefined)
+}
+
 interface SesRecipient {
   readonly recipient: string
   readonly status?: string

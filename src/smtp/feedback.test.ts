@@ -481,6 +481,30 @@ describe('a complaint', () => {
     expect(await suppressed()).toEqual(['ann@example.org complaint'])
   })
 
+  // Amazon SNS posts to an address that is subscribed to the topic, as to an HTTPS endpoint: the JSON alone, and a foot. No mail is returned.
+  test.each([
+    ['in the header that is told', (token: string) => ({ headers: [{ name: 'X-Posthorn-Token', value: token }] })],
+    ["as the envelope's sender", (token: string) => ({ source: `${token}@bounces.shop.example` })],
+  ])('that Amazon SES tells by mail counts where our token stands %s', async (_where, tellsOf) => {
+    const message = await sent()
+    const notification = {
+      notificationType: 'Complaint',
+      mail: { messageId: 'm1', source: 'post@shop.example', ...tellsOf(message.token) },
+      complaint: {
+        complainedRecipients: [{ emailAddress: 'ann@example.org' }],
+        complaintFeedbackType: 'abuse',
+        timestamp: '2026-11-21T05:00:00.000Z',
+      },
+    }
+    const head = 'From: AWS Notifications <no-reply@loop.example>\nSubject: AWS Notification Message\n'
+    const content = await signed(
+      crlf(`${head}\n${JSON.stringify(notification)}\n\n--\nIf you wish to stop receiving\n`),
+    )
+    expect(await hand({ from: 'no-reply@loop.example', to: 'complaints@node.test', content })).toBe('250')
+    expect(await events(message)).toEqual(['message.complained'])
+    expect(await suppressed()).toEqual(['ann@example.org complaint'])
+  })
+
   test('whose key cannot be looked up now is asked to come again', async () => {
     const message = await sent()
     const content = await signed(
