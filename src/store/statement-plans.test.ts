@@ -514,6 +514,18 @@ test('a bite of a removal, where statistics know the mail of another workspace a
   expect(await pagesOf(bite)).toBeLessThan(10 * limits.removalRows)
 })
 
+test('a page of the installation’s own log, which a removal goes along, where it is very long', async () => {
+  const gone = await world.sender()
+  await world.db.run('truncate audit_log')
+  await world.db.run(
+    `insert into audit_log (id, actor, action) select uuid_floor(app_now() - n * interval '1 second'), 'posthorn', 'session.refused' from generate_series(1, 20000) n`,
+  )
+  const erase = async (db: Db) => {
+    for await (const many of removedFrom['users']?.(db, gone.workspaceId) ?? []) expect(many).toBe(0)
+  }
+  expect(await pagesOf(erase)).toBeLessThan(100)
+})
+
 test('a page of events that were written elsewhere, behind a restore of very many', async () => {
   const few = await world.sender()
   await world.db.run('truncate events')
