@@ -24,9 +24,9 @@ export class UnreachableError extends Error {
   override readonly name = 'UnreachableError'
 }
 
-/** Nobody answered, or a proxy did. */
+/** Nobody answered, or a proxy did, some of them by numbers of their own (520 to 530). */
 export const isSilence = (error: Error): boolean =>
-  error instanceof UnreachableError || (error instanceof ApiError && [502, 503, 504].includes(error.status))
+  error instanceof UnreachableError || (error instanceof ApiError && error.status > 500)
 export const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
 
 let workspaceId: string | undefined

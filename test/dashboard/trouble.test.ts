@@ -80,6 +80,23 @@ describe('after a change that did not succeed the page shows what is so', () => 
     await page.keyboard.press('Escape')
   })
 
+  // As Cloudflare says it, of a service that was too slow (524), or whose line broke (520).
+  test('where a proxy has given its answer up, by a status of its own', async () => {
+    await go('/settings')
+    await press(page, 'Create a key')
+    await dialog().getByLabel('Name').fill('answer given up')
+    await page.route('**/api/v1/keys', async (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      await route.fetch()
+      await route.fulfill({ status: 524, body: '<html>A timeout occurred</html>' })
+    })
+    await dialog().getByRole('button', { name: 'Create' }).click()
+    await dialog().getByRole('alert').getByText('Whether this was done is not known: look before').waitFor()
+    await page.locator('td').getByText('answer given up').first().waitFor()
+    await page.unrouteAll({ behavior: 'wait' })
+    await page.keyboard.press('Escape')
+  })
+
   test('where it is refused for what somebody else did meanwhile', async () => {
     const [, domain = ''] = shop.address.split('@')
     const mailbox = await visit.posthorn.cli<{ id: string }>('mailbox', 'add', shop.id, `gone@${domain}`)
