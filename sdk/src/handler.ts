@@ -14,8 +14,8 @@ export interface WebhookHandlerOptions {
   secret: Secret
   /** Does the work. When it throws, the service gets 500 and tries again later. It has 15 seconds. */
   onEvent: (event: WebhookEvent) => void | Promise<void>
-  /** Hears what the work threw. Default: `console.error`. */
-  onError?: (error: unknown, event: WebhookEvent) => void
+  /** Hears what the work threw, and is waited for. Default: `console.error`. */
+  onError?: (error: unknown, event: WebhookEvent) => void | Promise<void>
   /** Default: the last 10,000 ids in memory. */
   seen?: Seen
   toleranceSeconds?: number
@@ -35,7 +35,7 @@ export function webhookHandler(options: WebhookHandlerOptions): (request: Reques
       await options.onEvent(event)
       await seen.add(event.id)
     } catch (error) {
-      onError(error, event)
+      await onError(error, event)
       throw error
     }
   }
@@ -88,7 +88,8 @@ async function readBody(request: Request, bytesMax: number): Promise<Uint8Array 
   let length = 0
   for await (const piece of request.body ?? []) {
     length += piece.byteLength
-    if (length > bytesMax) return undefined
+    // The other way around, a bound of NaN, from a setting that is missing, would let everything in.
+    if (!(length <= bytesMax)) return undefined
     pieces.push(piece)
   }
   const body = new Uint8Array(length)

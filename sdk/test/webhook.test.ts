@@ -118,6 +118,27 @@ describe('a handler does each event once, and has the service repeat what was no
     expect(heard).toHaveLength(1)
   })
 
+  // Node ends a process for a rejection that nobody handles.
+  test('a report of what failed that fails, too, ends no process, and the answer waits for it', async () => {
+    let reported = false
+    const handle = webhookHandler({
+      secret,
+      onEvent: () => Promise.reject(new Error('no')),
+      onError: async () => {
+        await Promise.resolve()
+        reported = true
+        throw new Error('nobody takes reports')
+      },
+    })
+    expect((await handle(post(event))).status).toBe(500)
+    expect(reported).toBe(true)
+  })
+
+  test('a bound of bodies that is no number lets nothing in', async () => {
+    const handle = webhookHandler({ secret, bodyBytesMax: Number.NaN, onEvent: () => undefined })
+    expect((await handle(post(event))).status).toBe(413)
+  })
+
   test('the same event twice at once is one piece of work, and both hear how it ended', async () => {
     let calls = 0
     const gate = Promise.withResolvers<void>()
