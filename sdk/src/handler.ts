@@ -15,7 +15,7 @@ export interface WebhookHandlerOptions {
   /** Does the work. When it throws, the service gets 500 and tries again later. It has 15 seconds. */
   onEvent: (event: WebhookEvent) => void | Promise<void>
   /** Hears what the work threw, and is waited for. Default: `console.error`. */
-  onError?: (error: unknown, event: WebhookEvent) => void | Promise<void>
+  onError?: (error: unknown, event: WebhookEvent) => unknown
   /** Default: the last 10,000 ids in memory. */
   seen?: Seen
   toleranceSeconds?: number

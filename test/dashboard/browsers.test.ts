@@ -158,7 +158,10 @@ test('whoever has an address beyond ASCII is invited, signs in, and asks for a n
   const dialog = page.getByRole('dialog')
   await dialog.getByLabel('E-mail').fill('jörg@people.example')
   await dialog.getByRole('button', { name: 'Invite', exact: true }).click()
-  await page.getByRole('region', { name: 'Open invitations' }).getByText('jörg@people.example', { exact: true }).waitFor()
+  await page
+    .getByRole('region', { name: 'Open invitations' })
+    .getByText('jörg@people.example', { exact: true })
+    .waitFor()
 })
 
 test('a page that is four times as large shows a day whole, where Firefox needs more room for it', slow, async () => {
