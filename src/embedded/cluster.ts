@@ -215,9 +215,15 @@ function isPostmaster(pid: number, cluster: string): boolean {
 function forget(place: Place, stranger: number): void {
   const file = join(place.cluster, 'postmaster.pid')
   const text = fs.readFileSync(file, 'utf8')
+  if (!text.startsWith(`${stranger}\n`)) return
   // As root we write into a folder of somebody else's: through no link that lies there under this name.
-  const flag = fs.constants.O_WRONLY | fs.constants.O_TRUNC | fs.constants.O_NOFOLLOW
-  if (text.startsWith(`${stranger}\n`)) fs.writeFileSync(file, text.replace(/^\d+/, '2147483646'), { flag })
+  const { O_WRONLY, O_TRUNC, O_NOFOLLOW } = fs.constants
+  const handle = fs.openSync(file, O_WRONLY | O_TRUNC | O_NOFOLLOW)
+  try {
+    fs.writeFileSync(handle, text.replace(/^\d+/, '2147483646'))
+  } finally {
+    fs.closeSync(handle)
+  }
 }
 
 /** One that has just gone needs none. */
