@@ -7,8 +7,7 @@ import type { Facts, Peer, Phase, Trouble } from '../domain/attempt.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
 import { armTrouble, askToArm, type ArmAnswer } from './arm.ts'
-import { dial, whenAborted } from './connect.ts'
-import type { Line, LineTrouble } from './connect.ts'
+import { dial, whenAborted, type Line, type LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
 import { hidden, note, withoutSecrets, type Said } from './dialogue.ts'
 import { authCommands, extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm } from './extensions.ts'
@@ -17,9 +16,7 @@ import { isBrokenTls } from './outcome.ts'
 import type { Login, Target } from './route.ts'
 import { wantsTls } from './tls-wanted.ts'
 
-export interface SevenBit extends Content {
-  leave?(): void
-}
+export type SevenBit = Content & { leave?(): void }
 
 export interface Mail extends Content {
   readonly recipient: EmailAddress
