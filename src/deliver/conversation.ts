@@ -86,15 +86,12 @@ async function open(
   }
   const undo = whenAborted(signal, () => void line.close('shutdown'))
   const conversation = new Conversation(line, target, manner, dialogue)
-  let begun = false
-  try {
-    const failure = await conversation.begin(heard)
-    begun = failure === undefined
-    return failure === undefined ? conversation : { ...failure, peer: conversation.peer }
-  } finally {
-    undo()
-    if (!begun) conversation.close() // also behind a fault of ours
-  }
+  const begun = conversation.begin(heard).finally(undo)
+  void begun.catch(() => conversation.close()) // a fault of ours
+  const failure = await begun
+  if (failure === undefined) return conversation
+  conversation.close()
+  return { ...failure, peer: conversation.peer }
 }
 
 export class Conversation {

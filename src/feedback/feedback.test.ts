@@ -13,7 +13,13 @@ import { makeReportRecorder, pruneReports, type RelayRoute } from '../store/repo
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender } from '../store/store.test-kit.ts'
 import { pruneUnmatched } from '../store/unmatched.ts'
-import { findUnmatchedFeedback, pageUnmatchedFeedback, makeFeedback, type Feedback } from './feedback.ts'
+import {
+  findUnmatchedFeedback,
+  pageUnmatchedFeedback,
+  makeFeedback,
+  rotateReturnPath,
+  type Feedback,
+} from './feedback.ts'
 
 const vault = makeVault('a key for the tests of feeds')
 let sender: Sender
@@ -340,4 +346,17 @@ test('tokens of the last few keys are believed, older ones no more', async () =>
   await rotateReturnPathKey(world.db)
   expect(await keys().named(first.id)).toBeUndefined()
   expect((await keys().named('e'))?.id).toBe('e')
+})
+
+test('a key for return paths is rotated with its row in the audit log, or not at all', async () => {
+  const keys = () => world.value<string>(`select value from installation where name = 'return_path_keys'`)
+  const before = await keys()
+  await world.db.run(
+    `alter table audit_log add constraint full_up check (action <> 'return_path_key.rotated') not valid`,
+  )
+  await expect(rotateReturnPath(world.db, 'operator:test')).rejects.toThrow('full_up')
+  await world.db.run('alter table audit_log drop constraint full_up')
+  expect(await keys()).toBe(before)
+  const { key } = await rotateReturnPath(world.db, 'operator:test')
+  expect(await world.value(`select target from audit_log where action = 'return_path_key.rotated'`)).toBe(key)
 })

@@ -26,8 +26,10 @@ export async function findUnmatchedFeedback(
 }
 
 /** Messages accepted from `since` on are signed with the new key; the tokens of the last few keys stay good. */
-export async function rotateReturnPath(db: Db, actor: string): Promise<{ readonly key: string; readonly since: Date }> {
-  const { id, since } = await rotateReturnPathKey(db)
-  await writeAudit(db, { actor, action: 'return_path_key.rotated', target: id, facts: { since } })
-  return { key: id, since }
+export function rotateReturnPath(db: Db, actor: string): Promise<{ readonly key: string; readonly since: Date }> {
+  return db.transaction(async (tx) => {
+    const { id, since } = await rotateReturnPathKey(tx)
+    await writeAudit(tx, { actor, action: 'return_path_key.rotated', target: id, facts: { since } })
+    return { key: id, since }
+  })
 }

@@ -108,7 +108,7 @@ test('of two devices that ask at once for the last room one finds it', async () 
   const adding = questions.map((question, n) => add(question, made(question, Buffer.alloc(16, 8 + n)), almost))
   await office.world.untilWaiting(2)
   await held.query('commit')
-  expect((await Promise.all(adding)).toSorted()).toEqual([201, 409])
+  expect(new Set(await Promise.all(adding))).toEqual(new Set([201, 409]))
 })
 
 test('a question to add a passkey is good for its person, once', async () => {

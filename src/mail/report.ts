@@ -8,7 +8,8 @@ import { linesOf, readDeliveryStatus, type DeliveryStatus, type RecipientAction 
 import { decodedText, fieldValue, mimeBounds, readMime, type MimeEntity } from './mime-entity.ts'
 import { unfolded, type MimeField } from './mime-field.ts'
 import { authorOf, failedRecipients, isAutomaticReply, looksLikeBounce, subjectOf } from './report-signs.ts'
-import { readSesNotification, tokensIn, type SesNotification } from './ses-notification.ts'
+import { tokensIn, type SesNotification } from './ses-notification.ts'
+import { notificationIn } from './sns-mail.ts'
 
 export type ReportKind = 'dsn' | 'arf' | 'bounce_text' | 'notification' | 'auto_reply' | 'receipt' | 'other'
 
@@ -295,38 +296,6 @@ function transcriptOf(notice: string): string {
   const rest = lines.slice(head + 1, head + 13)
   const end = rest.findIndex((line) => line.trim() === '')
   return rest.slice(0, end === -1 ? rest.length : end).join(' ').slice(0, limits.reportTextCharactersMax) // prettier-ignore
-}
-
-/** Mail of SNS holds the JSON, and a foot below it. */
-function notificationIn(notice: string): SesNotification | undefined {
-  const start = /^\s{0,16}\{/.exec(notice)
-  if (start === null || !/"(?:notification|event)Type\\?"/.test(notice.slice(0, 4_000))) return undefined
-  // Old relays break a long line with `!` and a line end.
-  const text = notice.slice(0, limits.reportTextBytesMax).replace(/!(?:\r\n|\r|\n)[ \t]/g, '')
-  try {
-    const value: unknown = JSON.parse(jsonAtStart(text))
-    const inside = (value as { Message?: unknown } | null)?.Message
-    return readSesNotification(typeof inside === 'string' ? JSON.parse(inside) : value)
-  } catch {
-    // Cut, or not JSON after all: then it is no notification.
-    return undefined
-  }
-}
-
-/** Until the brace that closes the first one, strings passed over. */
-function jsonAtStart(text: string): string {
-  let depth = 0
-  let quoted = false
-  for (let at = 0; at < text.length; at++) {
-    const character = text[at]
-    if (quoted) {
-      if (character === '\\') at++
-      else if (character === '"') quoted = false
-    } else if (character === '"') quoted = true
-    else if (character === '{') depth++
-    else if (character === '}' && --depth === 0) return text.slice(0, at + 1)
-  }
-  return text
 }
 
 const actionOfNotification = { delivered: 'delivered', bounce: 'failed', delay: 'delayed' } as const

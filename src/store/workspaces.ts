@@ -102,7 +102,7 @@ export const isNameTaken = (error: unknown): boolean =>
 
 /** True of the error of any statement that adds something to a workspace that is not there any more. */
 export const isWorkspaceGone = (error: unknown): boolean =>
-  sqlState(error) === '23503' && ((error as { constraint?: string }).constraint ?? '').endsWith('_workspace_id_fkey')
+  sqlState(error) === '23503' && (error as { constraint?: string }).constraint?.endsWith('_workspace_id_fkey') === true
 
 /** What its members may change: nobody else learns of their name, and they of no other. Undefined where there is no such workspace. */
 export async function changeOwnWorkspace(
