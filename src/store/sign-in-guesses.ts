@@ -2,7 +2,6 @@
 // that belongs to the kind of name. A name is hashed before it comes here.
 import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
-import { inBites } from './bites.ts'
 import { dated, sql, type Db } from './database.ts'
 
 // From 0.5 ^ 1075 on the power underflows, which is an error and no zero: one guess of long ago would lock its account up, and end every pruning.
@@ -30,10 +29,14 @@ const tell = sql(
      from told t where t.times <= $5 or t.times & (t.times - 1) = 0`,
 )
 const forget = sql('forget-guesses', 'delete from sign_in_guesses where name = $1')
+// Name by name, so that those that stay are passed once; and a guess that is made meanwhile counts.
 const prune = sql(
   'prune-guesses',
-  `delete from sign_in_guesses where name = any (array(
-     select g.name from sign_in_guesses g where ${kept.replace('$2', '$1')} < 0.01 limit $2)) returning at`,
+  `with page as materialized (
+     select g.name, ${kept} < 0.01 "isGone" from sign_in_guesses g where g.name > $1 order by g.name limit $3),
+   gone as (
+     delete from sign_in_guesses g where g.name = any (array(select p.name from page p where p."isGone")) and ${kept} < 0.01)
+   select p.name "last" from page p order by p.name desc limit 1`,
 )
 
 export async function countGuesses(db: Db, name: Buffer, forgottenMs: number): Promise<number> {
@@ -57,7 +60,8 @@ export async function forgetGuesses(db: Db, name: Buffer): Promise<void> {
   await db.rows(forget, [name])
 }
 
-/** Drops those that are as good as forgotten, whatever their kind, `most` at once. */
+/** Drops those that are as good as forgotten, whatever their kind, looking at `most` at once. */
 export async function pruneGuesses(db: Db, most: number = limits.housekeepingRows): Promise<void> {
-  await inBites(most, async () => (await db.rows(prune, [limits.codeGuessForgottenMs, most])).length)
+  for (let last: Buffer | undefined = Buffer.alloc(0); last !== undefined;)
+    last = (await db.rows<{ last: Buffer }>(prune, [last, limits.codeGuessForgottenMs, most]))[0]?.last
 }
