@@ -57,7 +57,7 @@ let made = 0
 export async function makeWorkspace(posthorn: Posthorn, options: WorkspaceOptions): Promise<JourneyWorkspace> {
   const name = options.name ?? `Shop ${++made}`
   const domain = options.domain ?? `shop${made}.example`
-  const plan = options.plan === undefined ? 'unlimited' : `plan-${made}`
+  const plan = options.plan === undefined ? 'unlimited' : `Plan of ${name}`
   const limits = Object.entries(options.plan ?? {}).flatMap(([window, limit]) => [`--${window}`, String(limit)])
   if (options.plan !== undefined) await posthorn.commands(['plan', 'set', plan, ...limits])
   const address = `post@${domain}`
