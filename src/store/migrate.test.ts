@@ -100,6 +100,7 @@ async function worldBefore0027(): Promise<StoreWorld> {
   await world.db.run(`delete from kysely_migration where name >= '0027'`)
   await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
   await world.db.run('drop function arm_5, handed_back_1, stopped_at_1, is_unknown_server_1, finish_2')
+  await world.db.run('create function webhook_results_of(json) returns integer return 0')
   await world.db.run('drop index usage_newest')
   await world.db.run('alter table delivering_nodes drop column thousand')
   await world.db.run(

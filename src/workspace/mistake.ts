@@ -73,7 +73,7 @@ const unseen = /(?![\u200c\u200d])\p{C}/u
 export function parseName(text: string, what: string): string {
   const name = text.trim()
   // Counted as JSON Schema and PostgreSQL do: an emoji is one character.
-  if (name === '' || [...name].length > limits.nameCharactersMax || unseen.test(name))
+  if (name === '' || Array.from(name).length > limits.nameCharactersMax || unseen.test(name))
     throw new Mistake(
       `The name of a ${what} has 1 to ${limits.nameCharactersMax} characters and no control or invisible characters.`,
       { field: 'name' },
