@@ -1,6 +1,6 @@
 // Hears that messages of the workspace have changed, and reads again what is shown. Where the stream is away, the pages ask by themselves as
 // often as before; while it is there they ask seldom.
-import { useQueryClient } from '@tanstack/react-query'
+import { useQueryClient, type Query } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { withQuery } from './api.ts'
 import { makeFlag } from './flag.ts'
@@ -25,9 +25,9 @@ export function useLive(workspace: string | undefined): void {
   const client = useQueryClient()
   useEffect(() => {
     if (workspace === undefined) return
-    const readAgain = () =>
+    const readAgain = (which: (query: Query) => boolean = () => true) =>
       void client.invalidateQueries({
-        predicate: ({ queryKey, state }) => isChanged(queryKey[0]) && !isLong(state.data),
+        predicate: (query) => isChanged(query.queryKey[0]) && !isLong(query.state.data) && which(query),
       })
     let stream: EventSource | undefined
     let again: ReturnType<typeof setTimeout> | undefined
@@ -41,10 +41,10 @@ export function useLive(workspace: string | undefined): void {
       const opened = new EventSource(withQuery('/api/v1/live', { workspace }))
       opened.addEventListener('ready', () => {
         live.set(true)
-        // What changed between the last reading and this, the first one of a page too, was told to nobody.
-        readAgain()
+        // What changed between the last reading and this, the first one of a page too, was told to nobody. What is being read is new enough.
+        readAgain(({ state }) => state.fetchStatus === 'idle')
       })
-      opened.addEventListener('changed', readAgain)
+      opened.addEventListener('changed', () => readAgain())
       opened.addEventListener('error', () => {
         live.set(false)
         if (opened.readyState === EventSource.CLOSED) again = setTimeout(open, againMs)

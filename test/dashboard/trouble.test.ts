@@ -221,7 +221,8 @@ describe('the stream of changes', () => {
   )
 
   test('misses nothing that changes between the first reading of a page and its own beginning', async () => {
-    const person = await page.context().newPage()
+    // In a browser of their own: whose clock stands still, stands still in all its pages.
+    const person = await visit.signedIn(await visit.makeLogin('dora@people.example', shop.id, 'viewer'))
     await person.clock.install()
     const begins = Promise.withResolvers<void>()
     const ready = { contentType: 'text/event-stream', body: 'event: ready\ndata: {}\n\n' }
@@ -231,12 +232,12 @@ describe('the stream of changes', () => {
     // It says no more, and is not asked again; nor does the page ask by the clock, which goes on by less than a second.
     await person.route('**/api/v1/live?*', () => undefined)
     await person.clock.pauseAt(Date.now() + 1_000)
-    await shop.settled(await shop.accepted({ recipient: 'ann@example.com', subject: 'Before it begins' }))
+    await shop.settled(await shop.accepted({ recipient: 'before@example.com', subject: 'Before it begins' }))
     begins.resolve()
     const told = person.getByText('Before it begins')
     for (let step = 0; step < 80 && !(await told.isVisible()); step++) await person.clock.runFor(10)
     expect(await told.isVisible()).toBe(true)
-    await person.close()
+    await person.context().close()
   })
 
   test('is asked for again after a refusal, as a proxy says it while the service starts anew', async () => {
