@@ -118,6 +118,9 @@ export const limits = {
   guessesDelayedMax: 1_000,
   principalCacheMs: 900,
   principalsMax: 10_000,
+  /** When keys and credentials were used is written down by so many at a time, and no more often. */
+  usesAtOnceMax: 500,
+  usesSpacingMs: 250,
 
   // SMTP servers of ours
   smtpCommandBytesMax: 2_048,

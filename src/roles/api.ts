@@ -168,6 +168,7 @@ export function api(tools: RoleTools): Role {
       () => heard.stop(),
       () => heardLive.stop(),
       () => refusals.quiet(),
+      () => authenticator.quiet(),
       ...closeAll(readDb, stageDb, manageDb),
       ...recorder.closing,
     ],

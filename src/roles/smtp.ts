@@ -86,6 +86,12 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
         implicitTls: true,
       }),
     ],
-    closing: [...acceptance.closing, () => heard.stop(), () => refusals.quiet(), ...closeAll(readDb, stageDb)],
+    closing: [
+      ...acceptance.closing,
+      () => heard.stop(),
+      () => refusals.quiet(),
+      () => submitters.quiet(),
+      ...closeAll(readDb, stageDb),
+    ],
   }
 }

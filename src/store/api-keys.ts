@@ -32,7 +32,7 @@ const insert = sql(
 )
 
 export const {
-  noteUse,
+  noteUses: noteKeyUses,
   makeRoom: makeRoomForKey,
   list: listKeyRows,
   workspaceOf: workspaceOfKey,

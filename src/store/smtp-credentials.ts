@@ -30,7 +30,7 @@ const insert = sql(
 )
 
 export const {
-  noteUse: noteCredentialUse,
+  noteUses: noteCredentialUses,
   makeRoom: makeRoomForCredential,
   list: listCredentialRows,
   workspaceOf: workspaceOfCredential,

@@ -3,6 +3,7 @@
 import type { WorkspaceId } from '../domain/message.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
+import type { Used } from './uses.ts'
 
 export interface TermRow {
   readonly createdAt: Date
@@ -51,8 +52,11 @@ export function sharedStatements<Row extends TermRow>(
 ) {
   const used = sql(
     `${word}-used`,
-    `update ${table} set last_used_at = app_now() where workspace_id = $1 and id = (
-       select x.id from ${table} x where x.workspace_id = $1 and x.id = $2 and ${isUnseen('x')} for update skip locked)`,
+    `update ${table} t set last_used_at = app_now()
+       from (select x.workspace_id, x.id from unnest($1::uuid[], $2::uuid[]) used (workspace_id, id) cross join lateral (
+               select * from ${table} y where y.workspace_id = used.workspace_id and y.id = used.id and ${isUnseen('y')}
+                  for update skip locked) x) mine
+      where t.workspace_id = mine.workspace_id and t.id = mine.id`,
   )
   // Those that ended first.
   const room = sql(
@@ -73,8 +77,8 @@ export function sharedStatements<Row extends TermRow>(
   )
   return {
     /** At most once a minute for each, however many nodes say so; not while somebody has the row locked: nobody is to wait for that. */
-    noteUse: async (db: Db, workspace: WorkspaceId, id: string): Promise<void> => {
-      await db.rows(used, [workspace, id])
+    noteUses: async (db: Db, rows: readonly Used[]): Promise<void> => {
+      await db.rows(used, [rows.map((row) => row.workspace_id), rows.map(({ id }) => id)])
     },
     /** Of `most` or more, those that have ended make room for one. Who did what is then shown with the id of one that is gone. */
     makeRoom: async (db: Db, workspace: WorkspaceId, most: number): Promise<void> => {

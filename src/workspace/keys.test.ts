@@ -92,6 +92,35 @@ describe('keys', () => {
     await pool.close()
   })
 
+  // Each key that was used was a statement and a commit of its own: most of what a little mail of each of thousands of workspaces cost.
+  test('when very many keys are used, few statements write it down; and of keys alone that were not used lately', async () => {
+    let statements = 0
+    const counting = watched(db, { asked: (name) => void (statements += name === 'key-used' ? 1 : 0) })
+    const { authenticate, forget, quiet } = makeAuthenticator({ db: counting, log: silentLog, publicUrl: '' })
+    const made = await Promise.all(
+      Array.from({ length: 40 }, (_, at) =>
+        createKey(db, [shop, other][at % 2]!.id, { name: 'k', scopes: ['mail.send'] }),
+      ),
+    )
+    const idle = await createKey(db, shop.id, { name: 'idle', scopes: ['mail.send'] })
+    const used = async () =>
+      new Map(
+        [...(await listKeys(db, shop.id)), ...(await listKeys(db, other.id))].map((key) => [key.id, key.lastUsedAt]),
+      )
+    await Promise.all(made.map(({ key }) => authenticate(key)))
+    await quiet()
+    const first = await used()
+    for (const { id } of made) expect(first.get(id)).toBeInstanceOf(Date)
+    expect(first.get(idle.id)).toBeUndefined()
+    expect(statements).toBeLessThan(10)
+    const before = statements
+    forget()
+    await Promise.all(made.map(({ key }) => authenticate(key)))
+    await quiet()
+    expect(statements).toBe(before)
+    expect(await used()).toEqual(first)
+  })
+
   // The answer was that of a database that is away: the key seemed to live.
   test('who cannot be told what a revoked key leaves behind hears that it is revoked, and hears the rest when it is revoked once more', async () => {
     const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send', 'smtp-credentials.write'] })

@@ -4,9 +4,10 @@ import type { Log } from '../base/log.ts'
 import { looksLikeApiKey } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { Principal } from '../domain/submission.ts'
-import { findHolder, noteUse } from '../store/api-keys.ts'
+import { findHolder, noteKeyUses } from '../store/api-keys.ts'
 import type { HolderRow } from '../store/api-keys.ts'
 import type { Db } from '../store/database.ts'
+import { makeUses } from '../store/uses.ts'
 import { RememberedAccess } from './remembered-access.ts'
 import { standingIn } from './standing.ts'
 
@@ -15,6 +16,8 @@ export interface Authenticator {
   readonly authenticate: (secret: string) => Promise<Principal | undefined>
   /** Something that answers depend on has changed: to be called at each notification on the channel `posthorn_access`. */
   readonly forget: () => void
+  /** Resolves when it is written down who was there. */
+  readonly quiet: () => Promise<void>
 }
 
 interface Holder {
@@ -28,18 +31,13 @@ export function makeAuthenticator(tools: {
   readonly publicUrl: string
 }): Authenticator {
   const { db, log } = tools
+  const uses = makeUses(db, noteKeyUses, log, 'keys: when keys were used could not be written down')
   const holders = new RememberedAccess<Holder>(limits.principalsMax, ({ endsInMs }) => endsInMs)
-
-  // In the background: no request waits for it.
-  const note = (row: HolderRow): void =>
-    void noteUse(db, row.workspace_id, row.id).catch((error: unknown) =>
-      log.fault('keys: when a key was used could not be written down', error),
-    )
 
   const find = async (secretHash: string): Promise<Holder | undefined> => {
     const row = await findHolder(db, Buffer.from(secretHash, 'hex'))
     if (row === undefined) return undefined
-    if (row.unseen) note(row)
+    uses.note(row)
     return { principal: presentHolder(row, tools.publicUrl), endsInMs: row.expires_in_ms ?? Infinity }
   }
 
@@ -50,6 +48,7 @@ export function makeAuthenticator(tools: {
       return (await holders.get(secretHash, () => find(secretHash)))?.principal
     },
     forget: () => holders.forget(),
+    quiet: () => uses.quiet(),
   }
 }
 

@@ -9,7 +9,8 @@ import type { Submitter } from '../domain/submission.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { findActiveMailbox } from '../store/mailboxes.ts'
-import { findSubmitter, noteCredentialUse, type SubmitterRow } from '../store/smtp-credentials.ts'
+import { findSubmitter, noteCredentialUses, type SubmitterRow } from '../store/smtp-credentials.ts'
+import { makeUses } from '../store/uses.ts'
 import { RememberedAccess } from './remembered-access.ts'
 import { passwordHasher } from './smtp-credentials.ts'
 import { standingIn } from './standing.ts'
@@ -25,6 +26,8 @@ export interface Submitters {
   isSuppressed(workspace: WorkspaceId, recipient: EmailAddress): Promise<boolean>
   /** To be called at each notification on the channel `posthorn_access`. */
   forget(): void
+  /** Resolves when it is written down who was there. */
+  quiet(): Promise<void>
 }
 
 export function makeSubmitters(tools: {
@@ -37,6 +40,7 @@ export function makeSubmitters(tools: {
   const { db, log } = tools
   const hashOf = passwordHasher(tools.vault)
   const nobody = hashOf('', '')
+  const uses = makeUses(db, noteCredentialUses, log, 'smtp credentials: when they were used could not be written down')
   const users = new RememberedAccess<SubmitterRow>(limits.principalsMax, (row) => row.expires_in_ms ?? Infinity)
   const mailboxes = new RememberedAccess<MailboxId>(limits.sendersRememberedMax, () => Infinity)
   const isSuppressed = suppressionLookUp(db)
@@ -44,11 +48,7 @@ export function makeSubmitters(tools: {
   const userOf = (username: string): Promise<SubmitterRow | undefined> | SubmitterRow =>
     users.get(username, async () => {
       const row = await findSubmitter(db, username)
-      // In the background: no session waits for it.
-      if (row?.unseen === true)
-        noteCredentialUse(db, row.workspace_id, row.id).catch((error: unknown) =>
-          log.fault('smtp credentials: when one was used could not be written down', error),
-        )
+      if (row !== undefined) uses.note(row)
       return row
     })
 
@@ -70,6 +70,7 @@ export function makeSubmitters(tools: {
       users.forget()
       mailboxes.forget()
     },
+    quiet: () => uses.quiet(),
   }
 }
 
