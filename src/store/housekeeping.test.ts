@@ -429,6 +429,20 @@ describe('a clock that leaps ahead', () => {
     expect(await rowsOf(id)).toBe('1 0 2')
   })
 
+  test('is not believed because two nodes see it at once: the one that began first and looked last, neither', async () => {
+    const id = await finished()
+    await keep()
+    const then = Date.now() + 365 * day
+    const clockAt = (ms: number) => world.setClock(new Date(ms).toISOString())
+    await clockAt(then)
+    await expect(keep()).rejects.toThrow(leapt)
+    for (const ms of [then - 10, then + day / 2]) {
+      await clockAt(ms)
+      await keep()
+      expect(await rowsOf(id)).toBe('1 1 2')
+    }
+  })
+
   test('is believed when it has gone on for a day', async () => {
     const id = await finished()
     await keep()

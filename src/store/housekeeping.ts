@@ -119,7 +119,8 @@ const untriedWebhooks = hastenUntried('webhook_queue', dueWebhooks, 'q.attempts 
 
 // A clock that ran ahead makes everything look old, and what was dropped does not come back with the right time. So each round leaves its time
 // (`seen`), and behind a gap no age is believed until the clock has gone on for a while from there (`since`). Only one such wait: an installation
-// that runs for an hour a month deletes in the second of them.
+// that runs for an hour a month deletes in the second of them. A clock that stands before that time has been set right; by less than a minute, it is that of
+// a node which began its look before another one, and ended behind it.
 const look = sql(
   'look-at-clock',
   `with clock as (select extract(epoch from app_now())::float8 at),
@@ -127,7 +128,7 @@ const look = sql(
      select split_part(i.value, ' ', 1)::float8 seen, split_part(i.value, ' ', 2)::float8 since
        from installation i where i.name = 'housekeeping_clock' for update),
    after as materialized (
-     select c.at, b.seen, case when b.seen is null or c.at < b.since then 0
+     select c.at, b.seen, case when b.seen is null or c.at < b.since - 60 then 0
                                when c.at - b.seen > $1 and b.seen - b.since >= $2 then c.at
                                else b.since end since
        from clock c left join before b on true),
