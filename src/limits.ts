@@ -856,6 +856,8 @@ export const limits = {
   clockSteadyMs: 24 * 3600_000,
   /** Rows that housekeeping deletes in one statement. */
   housekeepingRows: 1_000,
+  /** Of blobs, and of whole mails, each of which may be as large as a mail may be: what it deletes must come to its end within a statement's time on a slow disk. */
+  blobsAtOnce: 20,
   /** Pages that it reads in one, of a table without an index for it: about so many rows. */
   housekeepingPages: 16,
   /** Between the tries to take off a partition that somebody was using. */
@@ -863,9 +865,8 @@ export const limits = {
   housekeepingBusyTries: 30,
 
   // Removed workspaces
-  /** A removed workspace goes in bites of so many rows, of so many blobs or whole mails, and of so many people. */
+  /** A removed workspace goes in bites of so many rows, of `blobsAtOnce`, and of so many people. */
   removalRows: 1_000,
-  removalBlobs: 20,
   removalPeople: 100,
   /** What a round of housekeeping takes of one, where the command that began it has died. */
   removalRowsOfRound: 2_000_000,

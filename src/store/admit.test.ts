@@ -665,6 +665,16 @@ describe('attachments', () => {
     expect(await world.value('select count(*)::integer from staged_blobs')).toBe(0)
   })
 
+  test('what is swept goes a few at a time: each may be as large as a mail, and a statement has its time', async () => {
+    const many = 2 * limits.blobsAtOnce + 3
+    for (let each = 0; each < many; each++) await stageBlob(world.db, world.nextId(), Buffer.from('orphan'))
+    await forgetStagedFor(3600 + 1)
+    const bites: number[] = []
+    const counted = watched(world.db, { answered: (_, rows) => bites.push(rows.length) })
+    expect(await sweepStagedBlobs(counted)).toBe(many)
+    expect(bites).toEqual([limits.blobsAtOnce, limits.blobsAtOnce, 3])
+  })
+
   test('an admission that finds swept what it had staged is undone, and those beside it are not', async () => {
     const sender = await world.sender()
     const rowWith = async (form: 'files' | 'text') => {

@@ -23,7 +23,7 @@ const files = sql(
 const sweep = sql(
   'sweep-blobs',
   `with orphans as materialized (
-     select id from staged_blobs where staged_at < app_now() - $1 * interval '1 millisecond' order by id limit 100 for update skip locked),
+     select id from staged_blobs where staged_at < app_now() - $1 * interval '1 millisecond' order by id limit $2 for update skip locked),
    gone as (delete from blobs b using orphans o where b.id = o.id)
    delete from staged_blobs s using orphans o where s.id = o.id returning s.id`,
 )
@@ -92,5 +92,6 @@ export async function readFiles(db: Db, workspace: WorkspaceId, id: MessageId): 
 
 /** Removes blobs that were staged and never referred to; returns how many. */
 export function sweepStagedBlobs(db: Db): Promise<number> {
-  return inBites(100, async () => (await db.rows(sweep, [limits.stagedContentMs])).length)
+  const most = limits.blobsAtOnce
+  return inBites(most, async () => (await db.rows(sweep, [limits.stagedContentMs, most])).length)
 }

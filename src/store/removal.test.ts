@@ -545,7 +545,7 @@ describe('a large one goes in bites', () => {
     const bites: number[] = []
     await carryOnRemoval(world.db, shop.workspaceId, operator, { told: (rows) => bites.push(rows) })
     expect(Math.max(...bites)).toBe(limits.removalRows)
-    expect(bites.filter((rows) => rows === limits.removalBlobs).length).toBeGreaterThanOrEqual(2)
+    expect(bites.filter((rows) => rows === limits.blobsAtOnce).length).toBeGreaterThanOrEqual(2)
     expect(await everything()).toEqual({ ...before, plans: expect.anything() as string })
   })
 

@@ -169,7 +169,7 @@ const contentsOf =
   (table: string, column: string): Step =>
   (db, workspace) =>
     bites(({ leaf, last }) =>
-      db.rows(eraseContents, [table, column, workspace, limits.removalRows, limits.removalBlobs, leaf, last]),
+      db.rows(eraseContents, [table, column, workspace, limits.removalRows, limits.blobsAtOnce, leaf, last]),
     )
 async function* feedTokens(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
   for (let gone: number; (gone = (await db.rows(eraseFeedTokens, [workspace, limits.removalRows])).length) > 0;)
@@ -241,7 +241,7 @@ export const removedFrom: Readonly<Record<string, Step>> = {
   messages: rowsOf('messages', ['id']),
   contents: contentsOf('contents', 'body_blob'),
   attachments: contentsOf('attachments', 'blob_id'),
-  sandbox_mail: rowsOf('sandbox_mail', ['id'], limits.removalBlobs),
+  sandbox_mail: rowsOf('sandbox_mail', ['id'], limits.blobsAtOnce),
   webhook_queue: rowsOf('webhook_queue', ['message_id']),
   events: rowsOf('events', ['message_id']),
   reports: rowsOf('reports', ['message_id']),
