@@ -355,6 +355,30 @@ describe('a policy', () => {
     await pruneStsPolicies(db, 3)
     expect(await db.run('select domain from mta_sts_policies')).toEqual([])
   })
+
+  test('in the database: all whose time is over are swept, and none that is fetched anew at that moment', async () => {
+    const database = await storeWorld()
+    const { db } = database
+    const keep = (domain: string, seconds: number) =>
+      db.run(
+        `insert into mta_sts_policies (domain, id, mode, mx, max_age_seconds, fetched_at, expires_at)
+         select $1 || n, '1', 'none', '{}', 60, app_now(), app_now() + $2 * interval '1 second' + n * interval '1 ms' from generate_series(1, $3) n`,
+        [domain, seconds, seconds < 0 ? 2_500 : 2],
+      )
+    await keep('over', -3_600)
+    await keep('good', 3_600)
+    await pruneStsPolicies(db, 10)
+    const left = () => database.value('select array_agg(domain order by domain) from mta_sts_policies')
+    expect(await left()).toEqual(['good1', 'good2'])
+    const fetching = await database.holding(
+      `update mta_sts_policies set id = '2', expires_at = expires_at + interval '1 day' where domain = 'good1'`,
+    )
+    const pruning = pruneStsPolicies(db, 1)
+    await database.untilSomebodyWaits()
+    await fetching.query('commit')
+    await pruning
+    expect(await left()).toEqual(expect.arrayContaining(['good1']))
+  })
 })
 
 describe('a mail', () => {

@@ -1,4 +1,6 @@
 // MTA-STS policies that were fetched: they have to outlive a restart to be of use (RFC 8461 section 5.1).
+import { limits } from '../config.ts'
+import { inBites } from './bites.ts'
 import { sql, type Db } from './database.ts'
 
 export interface StoredPolicy {
@@ -22,11 +24,16 @@ const keep = sql(
      set id = excluded.id, mode = excluded.mode, mx = excluded.mx, max_age_seconds = excluded.max_age_seconds,
          fetched_at = excluded.fetched_at, expires_at = excluded.expires_at`,
 )
-const prune = sql(
-  'prune-sts-policies',
-  `delete from mta_sts_policies where domain in (
-     select domain from mta_sts_policies where expires_at <= app_now()
-     union all (select domain from mta_sts_policies order by expires_at desc offset $1) limit 1000)`,
+// One that is fetched anew at that moment stays: it is locked, or ends at another time.
+const pruneOver = sql(
+  'prune-sts-policies-over',
+  `delete from mta_sts_policies where domain = any (array(
+     select p.domain from mta_sts_policies p where p.expires_at <= app_now() order by p.expires_at limit $1 for update skip locked)) returning domain`,
+)
+const pruneMany = sql(
+  'prune-sts-policies-many',
+  `with beyond as materialized (select p.domain, p.expires_at from mta_sts_policies p order by p.expires_at desc offset $1 limit $2)
+   delete from mta_sts_policies p using beyond b where p.domain = b.domain and p.expires_at = b.expires_at returning p.domain`,
 )
 
 export async function readStsPolicy(db: Db, domain: string): Promise<StoredPolicy | undefined> {
@@ -39,5 +46,7 @@ export async function keepStsPolicy(db: Db, domain: string, policy: Omit<StoredP
 
 /** Those whose time is over, and beyond `most` those that end first. */
 export async function pruneStsPolicies(db: Db, most: number): Promise<void> {
-  await db.rows(prune, [most])
+  const bite = limits.housekeepingRows
+  await inBites(bite, async () => (await db.rows(pruneOver, [bite])).length)
+  await inBites(bite, async () => (await db.rows(pruneMany, [most, bite])).length)
 }
