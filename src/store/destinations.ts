@@ -12,8 +12,9 @@ export interface DestinationLimits {
   readonly warmUpDays: number | null
 }
 
+// One that a clock began which was ahead is on its first day until then: before it there would be next to nothing.
 const columns = `name, connections, messages_per_connection "messagesPerConnection", per_minute::float8 "perMinute",
-  case when warm_up_since is not null then floor(extract(epoch from app_now() - warm_up_since) / 86400)::integer end "warmUpDays"`
+  case when warm_up_since is not null then greatest(0, floor(extract(epoch from app_now() - warm_up_since) / 86400))::integer end "warmUpDays"`
 
 const all = sql('destination-limits', `select ${columns} from destination_limits order by name limit $1`)
 const set = sql(

@@ -37,7 +37,7 @@ const insert = sql(
 const holder = sql(
   'session-holder',
   `select s.id, s.user_id, u.email, u.name, u.operator, w.workspace_id, w.role,
-          s.seen_at < app_now() - interval '1 minute' unseen
+          s.seen_at not between app_now() - interval '1 minute' and app_now() + interval '1 minute' unseen
      from sessions s join users u on u.id = s.user_id
      left join lateral (
        select min(a.workspace_id::text)::uuid workspace_id, min(a.role) as role from (

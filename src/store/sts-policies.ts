@@ -13,7 +13,7 @@ export interface StoredPolicy {
 
 const read = sql(
   'read-sts-policy',
-  `select id, mode, mx, max_age_seconds "maxAgeSeconds", (extract(epoch from app_now() - fetched_at) * 1000)::float8 "ageMs"
+  `select id, mode, mx, max_age_seconds "maxAgeSeconds", (extract(epoch from greatest(interval '0', app_now() - fetched_at)) * 1000)::float8 "ageMs"
      from mta_sts_policies where domain = $1 and expires_at > app_now()`,
 )
 const keep = sql(

@@ -24,8 +24,9 @@ export const termColumns = `created_at "createdAt", last_used_at "lastUsedAt", e
 export const isLive = (row: string): string =>
   `${row}.revoked_at is null and (${row}.expires_at is null or ${row}.expires_at > app_now())`
 
-/** Nobody has written down in the last minute that it is used. */
-const isUnseen = (row: string): string => `coalesce(${row}.last_used_at < app_now() - interval '1 minute', true)`
+/** Nobody has written down in the last minute that it is used; a use of a time to come is none of these. */
+const isUnseen = (row: string): string =>
+  `(${row}.last_used_at between app_now() - interval '1 minute' and app_now() + interval '1 minute') is not true`
 
 /** Whose it is, and whether they may send with it now. */
 export interface StandingRow {
