@@ -199,6 +199,32 @@ describe('what is kept, and for how long (decisions K)', () => {
     ).toEqual(left)
   })
 
+  test('what lies apart from its message goes a few at a time, each may be as large as a mail; and all of it, whatever waits beside it', async () => {
+    await world.db.run('update workspaces set keeps_content = false where id = $1', [sender.workspaceId])
+    const [waiting] = await world.claimed(sender, [{}])
+    const many = 2 * limits.blobsAtOnce + 3
+    await world.db.run(
+      `with made as (
+         insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at, finished_at)
+         select $1, uuid_floor(app_now() - n * interval '1 second'), $2, 'rest', 'sent', 3, 'a', 'b', 'b', 's', 'n', app_now(), app_now() from generate_series(1, $3) n
+         returning id),
+       content as (insert into contents (workspace_id, message_id, body_blob) select $1, id, id from made)
+       insert into blobs (id, part, bytes) select id, 0, 'x' from made`,
+      [sender.workspaceId, sender.mailboxId, many],
+    )
+    const left = () => world.value<number>('select count(*)::integer from blobs')
+    const bites: number[] = []
+    let before = await left()
+    const answered = async (name: string) => {
+      if (name !== 'drop-unwanted-contents') return
+      bites.push(before - (before = await left()))
+    }
+    await keepHouse(watched(world.db, { answered }), retention, noPause)
+    expect(bites.filter((bite) => bite > 0)).toEqual([limits.blobsAtOnce, limits.blobsAtOnce, 3])
+    expect(await world.value('select count(*)::integer from contents')).toBe(1)
+    expect(await body(waiting?.id as MessageId)).toEqual(['Good morning', undefined])
+  })
+
   test('who did what is known for as long as it is asked for, however much there is, and what is newer stays', async () => {
     const many = 2 * limits.housekeepingRows + 7
     await writeAudit(world.db, { actor: 'cli', action: 'thing.made', workspaceId: sender.workspaceId })

@@ -3,10 +3,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { together } from '../base/trouble.ts'
 import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { pruneAudit } from './audit.ts'
 import { inBites } from './bites.ts'
 import { sweepStagedBlobs } from './blobs.ts'
 import { sql, type Db, type Statement } from './database.ts'
+import { leastId } from './message-id.ts'
 import { carryOnRemovals, forgetRemovals } from './removal.ts'
 import { pruneRefusals } from './refused-submissions.ts'
 import { sweepRepeats } from './repeats.ts'
@@ -36,7 +38,11 @@ const tellKeptDays = sql(
 const detach = sql('detach-expired', 'select detach_expired_2($1::text::json) name')
 const drop = sql('drop-expired', 'select drop_expired_1() name')
 const astray = sql('delete-astray', 'select delete_astray_2($1::text::json, $2) many')
-const unwanted = sql('drop-unwanted-contents', 'select drop_unwanted_contents_1($1) many')
+const keepingNone = sql(
+  'workspaces-keeping-no-content',
+  'select id from workspaces where not keeps_content order by id',
+)
+const unwanted = sql('drop-unwanted-contents', 'select drop_unwanted_contents_2($1, $2, $3, $4) "last"')
 // A key goes behind the last record of what it has made, and never before it: else a repeat would be a second message. Its own time says nothing of
 // that: the record lies where the time of its id is, a little earlier, and lives for up to one period of partitions longer than asked. There are as
 // many keys as messages, and an index for this would be written by every admission: so the table is read once, when records have gone, a few pages
@@ -162,10 +168,15 @@ async function hastenAll(db: Db, statement: Statement): Promise<void> {
   await inBites(most, async () => (await db.rows(statement, [most])).length)
 }
 
-/** What workspaces that keep none still have of messages that are final: nobody may read it any more, and it goes for good. */
-export async function dropUnwantedContents(db: Db): Promise<void> {
-  const most = limits.housekeepingRows
-  await inBites(most, async () => (await db.rows<{ many: number }>(unwanted, [most]))[0]?.many ?? 0)
+/** What a workspace that keeps none still has of messages that are final: nobody may read it any more, and it goes for good. */
+export async function dropUnwantedContents(db: Db, workspace: WorkspaceId): Promise<void> {
+  const bite = [limits.housekeepingRows, limits.blobsAtOnce]
+  for (let last: string | null = leastId; last !== null;)
+    last = (await db.rows<{ last: string | null }>(unwanted, [workspace, last, ...bite]))[0]?.last ?? null
+}
+
+async function dropAllUnwantedContents(db: Db): Promise<void> {
+  for (const { id } of await db.rows<{ id: WorkspaceId }>(keepingNone)) await dropUnwantedContents(db, id)
 }
 
 /**
@@ -188,7 +199,7 @@ export async function keepHouse(
           inBites(most, async () => (await db.rows(statement, [aheadMs, most])).length),
     ),
     () => db.rows(hastenChecks, [limits.domainFailedMs]),
-    () => dropUnwantedContents(db),
+    () => dropAllUnwantedContents(db),
     () => pruneSandbox(db),
     // Nodes that serve the API do it every second; where there is none, counts would come together without end.
     () => makeFold()(db),

@@ -9,6 +9,7 @@ import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
 import { beginOrderAnew } from './commit-order.ts'
 import { expireSome } from './expire.ts'
+import { dropUnwantedContents } from './housekeeping.ts'
 import { makeRecorder, reap, type Armable } from './outbound.ts'
 import { listMadeByKey } from './made-by-key.ts'
 import { listMailboxRows, mailboxNamed } from './mailboxes.ts'
@@ -583,4 +584,18 @@ test('what receivers said of the last day, in an installation that sends very mu
     byPolicy: limits.doctorReportsOfWorkspace,
   }
   expect(await readRefusalFacts(world.db)).toMatchObject([facts])
+})
+
+test('a bite of the content of a workspace that keeps none, where very many of its messages wait', async () => {
+  const { workspaceId, mailboxId } = await world.sender()
+  await world.db.run('update workspaces set keeps_content = false where id = $1', [workspaceId])
+  await world.db.run(
+    `with made as (
+       insert into messages (workspace_id, id, mailbox_id, source, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
+       select $1, uuid_floor(app_now() - n * interval '1 millisecond'), $2, 'rest', 1, 'a', 'b', 'b', 's', 'n', app_now() from generate_series(1, 20000) n
+       returning id)
+     insert into contents (workspace_id, message_id, body_text) select $1, id, 'Hello' from made`,
+    [workspaceId, mailboxId],
+  )
+  expect(await pagesOf((db) => dropUnwantedContents(db, workspaceId))).toBeLessThan(12 * limits.housekeepingRows)
 })

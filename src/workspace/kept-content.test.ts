@@ -4,15 +4,22 @@ import { makeVault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
 import { readStatus } from '../store/views/message-status.ts'
+import { watched } from '../store/watched.test-kit.ts'
 import { changeWorkspace } from './own-workspace.ts'
 import { changeWorkspaceAsOperator } from './workspace.ts'
 
 const world = await storeWorld()
 
 const tools = { db: world.db, vault: makeVault('a key for the test of kept content') }
-const byOperator = (id: WorkspaceId) => changeWorkspaceAsOperator(tools, 'operator:test', id, { keepsContent: true })
-const byOwner = (workspaceId: WorkspaceId) =>
-  changeWorkspace(world, { workspaceId, actor: 'user:test', scopes: new Set() }, { keepsContent: true })
+const byOperator = (id: WorkspaceId, db = world.db) =>
+  changeWorkspaceAsOperator({ ...tools, db }, 'operator:test', id, { keepsContent: true })
+const byOwner = (workspaceId: WorkspaceId, db = world.db) =>
+  changeWorkspace({ db }, { workspaceId, actor: 'user:test', scopes: new Set() }, { keepsContent: true })
+
+const ended = async (id: string | undefined) => {
+  await world.db.run('delete from outbound where message_id = $1', [id])
+  await world.db.run(`update messages set status = 'sent', finished_at = app_now() where id = $1`, [id])
+}
 
 test.each([
   ['an operator', byOperator],
@@ -25,8 +32,7 @@ test.each([
     await world.db.run('update workspaces set keeps_content = false where id = $1', [workspaceId])
     const [final, waiting] = await world.claimed(sender, [{}, {}])
     if (final === undefined || waiting === undefined) throw new Error('no claims')
-    await world.db.run('delete from outbound where message_id = $1', [final.id])
-    await world.db.run(`update messages set status = 'sent', finished_at = app_now() where id = $1`, [final.id])
+    await ended(final.id)
     await keep(workspaceId)
     const told = async (id: typeof final.id) => {
       const { message } = (await readStatus(world.db, workspaceId, id)) ?? {}
@@ -37,6 +43,23 @@ test.each([
   },
 )
 
+test.each([
+  ['an operator', byOperator],
+  ['its owner', byOwner],
+])('nor does that of a message which ends while %s waits for the rest to go', async (_, keep) => {
+  const sender = await world.sender()
+  const { workspaceId } = sender
+  await world.db.run('update workspaces set keeps_content = false where id = $1', [workspaceId])
+  const [under, way] = await world.claimed(sender, [{}, {}])
+  if (under === undefined || way === undefined) throw new Error('no claims')
+  let seen = 0
+  const answered = (name: string) => (name === 'drop-unwanted-contents' && seen++ === 0 ? ended(under.id) : undefined)
+  await keep(workspaceId, watched(world.db, { answered }))
+  expect(seen).toBeGreaterThan(0)
+  const bodies = [under, way].map(async ({ id }) => (await readStatus(world.db, workspaceId, id))?.message.bodyText)
+  expect(await Promise.all(bodies)).toEqual(['', 'Good morning'])
+})
+
 // Events come in sight behind every older transaction: a long one would hold those of all workspaces back.
 test.each([
   ['an operator', byOperator],
@@ -45,15 +68,14 @@ test.each([
   const sender = await world.sender()
   const { workspaceId } = sender
   const [final] = await world.claimed(sender, [{}])
-  await world.db.run('delete from outbound where message_id = $1', [final?.id])
-  await world.db.run(`update messages set status = 'sent', finished_at = app_now() where id = $1`, [final?.id])
+  await ended(final?.id)
   await world.db.run('update workspaces set keeps_content = false where id = $1', [workspaceId])
   await world.db.run('create table dropped_by as select pg_current_xact_id()::xid tx')
   await world.db.run(
-    `create function note_drop() returns trigger language plpgsql as $$ begin update dropped_by set tx = pg_current_xact_id()::xid; return null; end $$`,
+    `create function note_drop() returns trigger language plpgsql as $$ begin update dropped_by set tx = pg_current_xact_id()::xid where exists (select from gone); return null; end $$`,
   )
   await world.db.run(
-    'create trigger note_drop after delete on contents for each statement execute function note_drop()',
+    'create trigger note_drop after delete on contents referencing old table as gone for each statement execute function note_drop()',
   )
   try {
     await keep(workspaceId)

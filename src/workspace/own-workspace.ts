@@ -22,12 +22,13 @@ export async function changeWorkspace(
   const { keepsContent } = changes
   const name = changes.name === undefined ? undefined : parseWorkspaceName(changes.name)
   // What has been dropped so far, perhaps only by name, does not come back with the switch. In bites that are committed each: there may be many.
-  if (keepsContent === true) await dropUnwantedContents(db)
+  if (keepsContent === true) await dropUnwantedContents(db, by.workspaceId)
   return audited(
     db,
     by,
     'workspace.changed',
     async (tx) => {
+      if (keepsContent === true) await dropUnwantedContents(tx, by.workspaceId) // what has ended meanwhile
       const row = await changeOwnWorkspace(tx, by.workspaceId, { name, keepsContent })
       if (row === undefined) throw notThere('workspace')
       return presentOwn(row)

@@ -246,12 +246,17 @@ export async function changeWorkspaceAsOperator(
   changes: WorkspaceChanges,
 ): Promise<Workspace> {
   const { route, ...open } = changes
-  if (changes.keepsContent === true) await dropUnwantedContents(db) // as its members do (own-workspace.ts)
+  // As its members do (own-workspace.ts).
+  const drop = async (on: Db) => void (changes.keepsContent === true && (await dropUnwantedContents(on, id)))
+  await drop(db)
   return audited(
     db,
     { actor, workspaceId: id },
     'workspace.changed',
-    (tx) => setWorkspace(tx, vault, id, changes),
+    async (tx) => {
+      await drop(tx)
+      return setWorkspace(tx, vault, id, changes)
+    },
     (workspace) => ({
       target: id,
       facts: { ...open, ...(route !== undefined && { route: workspace.route ?? 'default' }) },
