@@ -218,6 +218,24 @@ describe('a backup', () => {
     await expect(restore(world.connection, file)).rejects.toThrow(/empty database/)
   })
 
+  test('nor over one that somebody begins to use at that moment: their first workspace stays', async () => {
+    const target = await ending(freshDatabase)
+    const first = new Client(target.connection)
+    first.on('error', () => undefined)
+    await first.connect()
+    await first.query('begin')
+    await first.query(
+      `insert into workspaces (id, name, plan) select gen_random_uuid(), 'first', name from plans limit 1`,
+    )
+    const refused = expect(restore(target.connection, file)).rejects.toThrow(/empty database/)
+    const waits = `select from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())`
+    while ((await first.query(waits)).rowCount === 0) continue
+    await first.query('commit')
+    await refused
+    expect((await first.query('select name from workspaces')).rows).toEqual([{ name: 'first' }])
+    await first.end()
+  })
+
   test('is of one instant, whatever is sent meanwhile', async () => {
     const sender = await world.sender()
     const admitter = makeAdmitter(world.db)

@@ -211,6 +211,8 @@ export async function restore(
 ): Promise<BackupReport & { readonly stopped: boolean }> {
   return over(connection, async (client) => {
     await client.query('begin')
+    // Whoever is just making the first workspace there is waited for.
+    await client.query('lock table workspaces in share row exclusive mode')
     const tables = await tablesOf(client)
     await refuseUsed(client)
     const read = { bytes: 0 }
