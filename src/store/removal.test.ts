@@ -12,6 +12,7 @@ import { makeRefusalBook } from './refused-submissions.ts'
 import { makeReportRecorder } from './reports.ts'
 import type { StoreWorld } from './store.test-kit.ts'
 import { keepUnmatched, pageUnmatched } from './unmatched.ts'
+import { watched } from './watched.test-kit.ts'
 import { storeWorld } from './store.test-kit.ts'
 import { wholeWorkspace, type Whole } from './whole-workspace.test-kit.ts'
 
@@ -170,6 +171,33 @@ describe('who belongs to something else stays', () => {
     expect(await world.value('select count(*)::integer from members where user_id = $1', [shop.alone])).toBe(1)
   })
 })
+
+test.each([
+  ['has looked at its people', (name: string) => name.startsWith('people-of-workspace'), 'answered'],
+  [
+    'comes to its members',
+    (name: string, [table]: readonly unknown[]) => name === 'erase-rows' && table === 'members',
+    'asked',
+  ],
+] as const)(
+  'a member of two workspaces, one of which is removed while the removal of the other %s, goes with the last',
+  async (_, isThen, when) => {
+    const [shop, bar] = [await wholeWorkspace(world, 'shop'), await wholeWorkspace(world, 'bar')]
+    await world.db.run(`insert into members (workspace_id, user_id, role) values ($1, $2, 'viewer')`, [
+      bar.workspaceId,
+      shop.alone,
+    ])
+    for (const each of [shop, bar]) expect(await begin(each)).toBe(true)
+    let removed: Promise<boolean> | undefined
+    const meanwhile = async (name: string, values: readonly unknown[]) => {
+      if (removed === undefined && isThen(name, values)) await (removed = carryOn(bar))
+    }
+    const beside = watched(world.db, when === 'asked' ? { asked: meanwhile } : { answered: meanwhile })
+    expect(await carryOn(shop, beside)).toBe(true)
+    expect(await removed).toBe(true)
+    expect(await world.value('select count(*)::integer from users where id = $1', [shop.alone])).toBe(0)
+  },
+)
 
 describe('mail that is not final', () => {
   const admitted = async (space: Whole) =>

@@ -120,15 +120,19 @@ const unmatchedPage = sql(
 )
 const eraseUnmatched = sql('erase-unmatched', 'delete from unmatched_feedback where id = any ($1::uuid[]) returning 1')
 
-const orphans = sql(
-  'people-of-workspace-alone',
-  `select u.id, u.email from members m join users u on u.id = m.user_id where m.workspace_id = $1 and ${nothingElse} order by u.id limit $2`,
+const membersOf = sql(
+  'people-of-workspace',
+  `select u.id, u.email, ${nothingElse} alone from members m join users u on u.id = m.user_id where m.workspace_id = $1 order by u.id limit $2`,
 )
 const lockPeople = sql('lock-people', 'select id from users where id = any ($1::uuid[]) order by id for update')
 const erasePeople = sql(
   'erase-people',
   `delete from users u where u.id = any ($2::uuid[]) and ${nothingElse}
       and exists (select from members y where y.user_id = u.id and y.workspace_id = $1) returning 1`,
+)
+const takeOut = sql(
+  'take-people-out',
+  `delete from members m using users u where m.workspace_id = $1 and m.user_id = any ($2::uuid[]) and u.id = m.user_id and not (${nothingElse}) returning 1`,
 )
 // The installation's own log: what those people did to their logins, and from where; that the workspace was made stays, without its name. Ordered so
 // that the index by workspace brings each page: by the ids alone all that is left would be sorted for it.
@@ -176,14 +180,17 @@ async function* feedTokens(db: Db, workspace: WorkspaceId): AsyncGenerator<numbe
     yield gone
 }
 
-/** The logins of those who belong to nothing else, with what the installation's log says of them. */
+/**
+ * The members, and with the last membership the login of whoever belongs to nothing else, with what the installation's log says of them. Of two workspaces that
+ * are removed at once, and have a member in common, one is the last.
+ */
 async function* people(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
   for (let first = true; ; first = false) {
-    const found = await db.rows<{ id: string; email: string }>(orphans, [workspace, limits.removalPeople])
-    if (found.length === 0 && !first) return
-    const ids = found.map(({ id }) => id)
-    const named = [ids.map((id) => `user:${id}`), found.map(({ email }) => email)]
-    for (let after: string | null = leastId; after !== null;) {
+    type Member = { id: string; email: string; alone: boolean }
+    const found = await db.rows<Member>(membersOf, [workspace, limits.removalPeople])
+    const alone = found.filter((member) => member.alone)
+    const named = [alone.map(({ id }) => `user:${id}`), alone.map(({ email }) => email)]
+    for (let after: string | null = first || alone.length > 0 ? leastId : null; after !== null;) {
       const page: { last: string | null; many: number }[] = await despiteDeadlocks(() =>
         db.rows(eraseAudit, [workspace, ...named, after, limits.removalRows]),
       )
@@ -191,11 +198,12 @@ async function* people(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
       yield page[0]?.many ?? 0
     }
     if (found.length === 0) return
-    // Locked before they are looked at again: somebody may make one a member elsewhere.
+    // Locked before they are looked at again: somebody may make one a member elsewhere, or take one out. Whoever has been left alone meanwhile comes in the next bite.
     yield await despiteDeadlocks(() =>
       db.transaction(async (tx) => {
-        await tx.rows(lockPeople, [ids])
-        return (await tx.rows(erasePeople, [workspace, ids])).length
+        await tx.rows(lockPeople, [found.map(({ id }) => id)])
+        const gone = await tx.rows(erasePeople, [workspace, alone.map(({ id }) => id)])
+        return gone.length + (await tx.rows(takeOut, [workspace, found.map(({ id }) => id)])).length
       }),
     )
   }
