@@ -603,6 +603,21 @@ describe('a large one goes in bites', () => {
     expect(await world.value(`select count(*)::integer from suppressions where recipient_key = '0'`)).toBe(1)
   })
 
+  test('so do the tokens of its feeds', async () => {
+    const shop = await wholeWorkspace(world, 'shop')
+    await world.db.run(
+      `insert into feed_seen (feed_id, token_hash, body_hash) select f.id, sha256(n::text::bytea), 'y' from feeds f, generate_series(1, $2) n where f.workspace_id = $1`,
+      [shop.workspaceId, 2 * limits.removalRows],
+    )
+    await begin(shop)
+    const from: string[] = []
+    const asked = (name: string, [, after]: readonly unknown[]) =>
+      name === 'erase-feed-tokens' && from.push((after as Buffer).toString('hex'))
+    expect(await carryOn(shop, watched(world.db, { asked }))).toBe(true)
+    expect(from.slice(0, 4)).toEqual([...new Set(from.slice(0, 4))].toSorted())
+    expect(await world.value('select count(*)::integer from feed_seen')).toBe(0)
+  })
+
   test('and while one is open, mail of others is accepted, claimed and ended, and so is housekeeping', async () => {
     const shop = await wholeWorkspace(world, 'shop')
     const other = await world.sender()

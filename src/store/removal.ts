@@ -90,10 +90,14 @@ type Step = (db: Db, workspace: WorkspaceId) => AsyncGenerator<number>
 
 const eraseRows = sql('erase-rows', 'select * from erase_rows_1($1, $2::text[], $3, $4, $5, $6::text[])')
 const eraseContents = sql('erase-contents', 'select * from erase_contents_1($1, $2, $3, $4, $5, $6, $7)')
+const feedsOf = sql('feeds-of-workspace', 'select id from feeds where workspace_id = $1 order by id')
 const eraseFeedTokens = sql(
   'erase-feed-tokens',
-  `delete from feed_seen where ctid = any (array(
-     select s.ctid from feeds f join feed_seen s on s.feed_id = f.id where f.workspace_id = $1 limit $2 for update of s skip locked)) returning 1`,
+  `with seen as materialized (
+     select s.ctid row, s.token_hash from feed_seen s
+      where s.feed_id = $1 and s.token_hash > $2 order by s.feed_id, s.token_hash limit $3 for update skip locked),
+   gone as (delete from feed_seen where ctid = any (array(select s.row from seen s)) returning 1)
+   select (select count(*) from gone)::integer many, (select s.token_hash from seen s order by s.token_hash desc limit 1) last`,
 )
 // No index has them by workspace, and one would cost every mail that a relay takes: so the table is read, a few pages at a time.
 const relayedPages = sql(
@@ -176,8 +180,16 @@ const contentsOf =
       db.rows(eraseContents, [table, column, workspace, limits.removalRows, limits.blobsAtOnce, leaf, last]),
     )
 async function* feedTokens(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
-  for (let gone: number; (gone = (await db.rows(eraseFeedTokens, [workspace, limits.removalRows])).length) > 0;)
-    yield gone
+  for (const { id } of await db.rows<{ id: string }>(feedsOf, [workspace]))
+    for (let after: Buffer | null = Buffer.alloc(0); after !== null;) {
+      const [bite]: { many: number; last: Buffer | null }[] = await db.rows(eraseFeedTokens, [
+        id,
+        after,
+        limits.removalRows,
+      ])
+      after = bite?.last ?? null
+      yield bite?.many ?? 0
+    }
 }
 
 /**
