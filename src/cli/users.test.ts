@@ -67,6 +67,15 @@ describe('a login', () => {
     expect((await posthorn(['user', 'reset', 'ann@example.org'])).err).toContain('There is no user "ann@example.org"')
   })
 
+  test('keeps the name that its person has, and says what that is', async () => {
+    const create = ['user', 'create', '--email', 'eve@example.org', '--operator']
+    expect(await answer(...create, '--name', 'Eve')).toMatchObject({ name: 'Eve' })
+    expect(await answer(...create, '--name', 'Somebody')).toMatchObject({ name: 'Eve' })
+    expect((await posthorn([...create, '--name', 'Somebody'])).out).toMatch(
+      /^name: +Eve\n[^]*\nThe login existed already; its name and password stay\.\n/m,
+    )
+  })
+
   test('needs an address, a workspace for a role, and a role for a workspace', async () => {
     expect((await posthorn(['user', 'create'])).status).toBe(2)
     expect((await posthorn(['user', 'create', '--email', 'no address'])).status).toBe(1)

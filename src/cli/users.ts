@@ -21,7 +21,7 @@ export function userCommands(program: Command, cli: Cli): void {
 
   command('create', 'make a login, or give an existing one a workspace; its password is shown once')
     .requiredOption('--email <address>', 'with which the person signs in')
-    .option('--name <name>', 'what the person is called')
+    .option('--name <name>', 'what the person is called; one whose login exists keeps their own')
     .option('--workspace <workspace>', 'a workspace to be a member of: its id or exact name')
     .addOption(new Option('--role <role>', 'what the person may do there').choices([...memberRoles]))
     .option('--operator', 'an operator of the whole installation', false)
@@ -43,8 +43,16 @@ export function userCommands(program: Command, cli: Cli): void {
         const { id, password } = made
         cli.show(made, () =>
           [
-            facts({ id, email: made.email, operator: made.operator, workspace: found?.name, role, password }),
-            ...(password === undefined ? ['The login existed already; its password stays.'] : ['', once]),
+            facts({
+              id,
+              email: made.email,
+              name: made.name,
+              operator: made.operator,
+              workspace: found?.name,
+              role,
+              password,
+            }),
+            ...(password === undefined ? ['The login existed already; its name and password stay.'] : ['', once]),
             ...(!made.operator && found === undefined
               ? [
                   `It belongs to no workspace yet: ./bin/posthorn user create --email ${asWord(made.email)} --workspace NAME --role ROLE`,

@@ -2,7 +2,14 @@
 import { TOTP, Secret } from 'otpauth'
 import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { beginLoginAnew, createUser, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
+import {
+  beginLoginAnew,
+  createUser,
+  listLogins,
+  removeLogin,
+  saveSystemMailbox,
+  setLogin,
+} from '../workspace/workspace.ts'
 import { officeWorld, tokenOf } from './office.test-kit.ts'
 
 const actor = 'operator:tester'
@@ -157,6 +164,31 @@ test('a login is removed with all that is theirs, but for the only owner of a wo
     { actor, action: 'user.removed', workspace_id: null },
   ])
 })
+
+// There they are owners without being members, and whoever comes into it reads the links of all new passwords.
+test.each([
+  ['who is none any more', (email: string) => setLogin(office.office.db, actor, email, { operator: false })],
+  ['whose login is removed', (email: string) => removeLogin(office.office.db, actor, email, true)],
+])(
+  "an operator %s leaves no invitation to the workspace of the installation's own mail behind",
+  async (_who, happens) => {
+    const { db } = office.world
+    const own = await office.sender()
+    await db.transaction((tx) => saveSystemMailbox(tx, own.workspaceId, own.mailboxId))
+    const operator = office.browser(own.workspaceId)
+    const { email, password } = await office.login(undefined, undefined, true)
+    await operator.ask('POST', '/session', signIn(email, password))
+    const many = office.sent.length
+    const body = { email: `back-${many}@people.example`, role: 'owner' }
+    expect((await operator.ask('POST', '/invitations', { body })).statusCode).toBe(201)
+    const token = tokenOf(await office.mail(many + 1))
+    await happens(email)
+    await db.run(`delete from installation where name in ('system_workspace', 'system_mailbox')`)
+    const accept = { body: { token, password: 'six slow badgers' } }
+    expect((await office.browser().ask('POST', '/invitations/accept', accept)).statusCode).toBe(401)
+    expect(await audit(body.email)).toEqual([{ actor, action: 'invitation.withdrawn', workspace_id: own.workspaceId }])
+  },
+)
 
 test('nor is a login removed that becomes the only owner while its removal waits', async () => {
   const { workspaceId } = await office.sender()

@@ -8,7 +8,7 @@ import type { MemberRole } from '../domain/scopes.ts'
 import { parseAddress } from '../mail/address.ts'
 import { writeAudit, type AuditEntry } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
-import { countOwners, insertMember, lockMembers, setMemberRole } from '../store/members.ts'
+import { countOwners, findRole, insertMember, lockMembers, setMemberRole } from '../store/members.ts'
 import { deletePasskeys } from '../store/passkeys.ts'
 import { dropPasswordResets } from '../store/password-resets.ts'
 import {
@@ -26,9 +26,19 @@ import { removeTotp } from '../store/second-factors.ts'
 import { deleteSessions } from '../store/sessions.ts'
 import { keepsOwner, newUser, withdrawInvitationsOf, withdrawInvitationTo } from './members.ts'
 import { Mistake } from './mistake.ts'
+import { readSystemWorkspace } from './notices.ts'
 import { makePasswords } from './passwords.ts'
 
 export type Login = Given<Omit<ListedUserRow, 'emailKey'>>
+
+/** `name` is what they are called by now: one who was there keeps their own. */
+interface MadeLogin {
+  readonly id: string
+  readonly email: string
+  readonly name?: string
+  readonly operator: boolean
+  readonly password?: string
+}
 
 const passwordBytes = 15
 
@@ -42,7 +52,7 @@ export async function createUser(
     readonly operator: boolean
     readonly member?: { readonly workspace: WorkspaceId; readonly role: MemberRole }
   },
-): Promise<{ readonly id: string; readonly email: string; readonly operator: boolean; readonly password?: string }> {
+): Promise<MadeLogin> {
   const address = parseAddress(wish.email.trim())
   if (address === undefined) throw new Mistake(`"${wish.email}" is not an address, such as ada@example.com.`)
   const password = makePassword(passwordBytes)
@@ -78,7 +88,8 @@ export async function createUser(
         workspaceId,
       }),
     )
-    return { id: user.id, email: user.email, operator, ...(known === undefined && { password }) }
+    const { id, email, name } = user
+    return given<MadeLogin>({ id, email, name, operator, password: known === undefined ? password : undefined })
   })
 }
 
@@ -104,6 +115,13 @@ export async function setLogin(
   return db.transaction(async (tx) => {
     const user = await requireUser(tx, email, lockUserByEmail)
     await setOperator(tx, user.id, changes.operator)
+    const workspaceId = changes.operator ? undefined : await readSystemWorkspace(tx)
+    if (workspaceId !== undefined) {
+      // Whoever comes into that one reads the links of all new passwords.
+      await lockMembers(tx, workspaceId)
+      const role = await findRole(tx, workspaceId, user.id)
+      await withdrawInvitationsOf(tx, { workspaceId, actor }, `user:${user.id}`, role)
+    }
     await writeAudit(tx, { actor, action: 'user.changed', target: user.email, facts: changes })
     return { id: user.id, email: user.email, ...changes }
   })
@@ -135,8 +153,11 @@ export async function removeLogin(db: Db, actor: string, email: string, isSure: 
   return db.transaction(async (tx) => {
     const { id } = await requireUser(tx, email, lockUserByEmail)
     const listed = async () => presentLogin((await listUserRow(tx, id)) as ListedUserRow)
-    // In the order of their ids, as every transaction that locks several.
-    for (const workspace of (await listed()).workspaces) await lockMembers(tx, workspace.id)
+    // Also where they were an owner without being a member. In the order of their ids, as every transaction that locks several.
+    const system = await readSystemWorkspace(tx)
+    const own = (await listed()).workspaces.map((workspace) => workspace.id)
+    const places = [...new Set([...own, ...(system === undefined ? [] : [system])])].sort()
+    for (const workspace of places) await lockMembers(tx, workspace)
     // Once more: until it was locked, each of them may have given them another role.
     const login = await listed()
     for (const { id: workspace, name, role } of login.workspaces)
@@ -148,10 +169,9 @@ export async function removeLogin(db: Db, actor: string, email: string, isSure: 
     if (!isSure) throw new Mistake(whatWouldGo(login))
     await deleteUser(tx, id)
     const gone = { actor, target: login.email }
-    for (const { id: workspaceId } of login.workspaces) {
+    for (const { id: workspaceId } of login.workspaces)
       await writeAudit(tx, { ...gone, workspaceId, action: 'member.removed' })
-      await withdrawInvitationsOf(tx, { workspaceId, actor }, `user:${id}`)
-    }
+    for (const workspaceId of places) await withdrawInvitationsOf(tx, { workspaceId, actor }, `user:${id}`)
     await writeAudit(tx, { ...gone, action: 'user.removed' })
     return login
   })

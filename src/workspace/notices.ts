@@ -99,6 +99,10 @@ export async function wayOfNotices(
 
 export const readSystemMailbox = (db: Db): Promise<string | undefined> => readInstallation(db, systemFacts.mailbox)
 
+/** In which every operator is an owner. */
+export const readSystemWorkspace = (db: Db): Promise<WorkspaceId | undefined> =>
+  readInstallation(db, systemFacts.workspace) as Promise<WorkspaceId | undefined>
+
 export async function saveSystemMailbox(db: Db, workspace: WorkspaceId, mailbox: MailboxId): Promise<void> {
   await writeInstallation(db, systemFacts.workspace, workspace)
   await writeInstallation(db, systemFacts.mailbox, mailbox)
