@@ -140,6 +140,32 @@ test('somebody who is removed while a rule is undone: it ends there, and they ar
   expect(await office.world.value<number>(kept, [own.workspaceId])).toBe(2 * limits.suppressionImportRows)
 })
 
+test('somebody who is removed while their message waits for its turn to be sent again: it is not, and they are told', async () => {
+  const own = await office.sender()
+  const developer = await office.signedIn('developer', own.workspaceId)
+  const key = await office.key(own.workspaceId, 'mail.send')
+  const mail = { mailboxId: own.mailboxId, recipient: 'ann@example.com', subject: 'Hi', bodyText: 'Hello' }
+  const { id } = (await office.withKey(key, 'POST', '/send', mail)).json<{ id: string }>()
+  await office.world.db.run('delete from outbound where message_id = $1', [id])
+  await office.world.db.run(`update messages set status = 'sending' where id = $1`, [id])
+  await office.world.db.run(`update messages set status = 'failed', finished_at = app_now() where id = $1`, [id])
+  const { db } = office.office
+  const { rows } = db
+  const spy = vi.spyOn(db, 'rows').mockImplementation(async (statement: Statement, values) => {
+    // The first that is asked behind the wait.
+    if (statement.name === 'replaceable-message') await office.world.db.run(removed, [developer.login.id])
+    return rows(statement, values)
+  })
+  const answer = await developer.ask('POST', `/messages/${id}/send-again`)
+  spy.mockRestore()
+  expect([answer.statusCode, answer.json()]).toEqual([
+    403,
+    expect.objectContaining({ code: 'insufficient_scope' }) as object,
+  ])
+  const messages = 'select count(*)::integer from messages where workspace_id = $1'
+  expect(await office.world.value<number>(messages, [own.workspaceId])).toBe(1)
+})
+
 test('who keeps a role that allows it is not hindered by a change that was under way', async () => {
   const admin = await office.signedIn('admin', place.workspaceId)
   expect(await asks(admin, becomes('developer'), 'PUT', '/webhook', endpoint)).toMatchObject(endpoint)

@@ -15,7 +15,7 @@ import { readFiles } from '../store/blobs.ts'
 import { commitSomething, type Db } from '../store/database.ts'
 import { isNotReplaceable, readReplaceable, readSentAgain, type Replaceable } from '../store/sent-again.ts'
 import { readRecord } from '../store/views/message-status.ts'
-import type { By } from './by.ts'
+import { stillBy, type By } from './by.ts'
 import { busy, Mistake, noSuchMessage } from './mistake.ts'
 
 interface Tools {
@@ -53,19 +53,22 @@ async function sendInPlace(tools: Tools, by: By, id: MessageId): Promise<SentInP
   refuseOthers(message)
   const recipient = parseAddress(message.recipient)
   if (recipient === undefined) throw new Error(`message ${id} has a recipient that is none`)
-  const write = (action: string, facts?: object) =>
-    writeAudit(db, {
+  const write = (tx: Db, action: string, facts?: object) =>
+    writeAudit(tx, {
       workspaceId: by.workspaceId,
       actor: by.actor,
       action,
       target: id,
       ...(facts !== undefined && { facts }),
     })
-  // Before it: behind it this process may be gone, and nobody would know who has sent it.
-  await write('message.send_again_asked')
+  // Before it: behind it this process may be gone, and nobody would know who has sent it. And behind the wait for a turn, in which they may have lost the right.
+  await db.transaction(async (tx) => {
+    await stillBy(tx, by, 'mail.send')
+    await write(tx, 'message.send_again_asked')
+  })
   try {
     const answer = await (message.source === 'smtp' ? mailAgain : textAgain)(tools, by, { ...message, id, recipient })
-    if (!isRefusal(answer) && !answer.replayed) await write('message.sent_again', { again: answer.message.id })
+    if (!isRefusal(answer) && !answer.replayed) await write(db, 'message.sent_again', { again: answer.message.id })
     return answer
   } catch (error) {
     if (!isNotReplaceable(error)) throw error
