@@ -1,7 +1,8 @@
 // Domains over the management API, against a name server of the tests' own; and what the doctor tells operators.
 import { expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
-import type { Domain } from '../workspace/workspace.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { addDomainFor, type Domain } from '../workspace/workspace.ts'
 import { officeWorld } from './office.test-kit.ts'
 
 const office = await officeWorld()
@@ -97,6 +98,19 @@ test('domains and mailboxes of a workspace are bounded, as its keys are', async 
   expect(domain.json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('at most') as string })
   const mailbox = await developer.ask('POST', '/mailboxes', { body: { address: 'more@d2.example' } })
   expect(mailbox.json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('at most') as string })
+})
+
+test('a domain that is there needs no room: an operator vouches for it, and whoever adds it again hears that it is there', async () => {
+  const developer = await withRoomFor(0)
+  const again = await developer.ask('POST', '/domains', { body: { name: 'd3.example' } })
+  expect(again.json()).toMatchObject({ error: 'The workspace already has the domain d3.example.' })
+  const theirs = await office.world.value<WorkspaceId>('select workspace_id from members where user_id = $1', [
+    developer.login.id,
+  ])
+  const by = { workspaceId: theirs, actor: 'operator:tester', scopes: new Set<string>() }
+  expect(await addDomainFor(office.office, by, 'D3.example', true)).toMatchObject({ status: 'verified', vouched: true })
+  const told = `select action from audit_log where workspace_id = $1 and target = 'd3.example'`
+  expect(await office.world.db.run(told, [theirs])).toEqual([{ action: 'domain.vouched' }])
 })
 
 test('those who come together do not all find room for the last domain, or the last mailbox', async () => {

@@ -11,10 +11,12 @@ function noticeOf(
   publicUrl: string,
 ): Pick<Notice, 'subject' | 'bodyText'> | undefined {
   const { name, status, records } = domain
+  // One key that is seen is enough: another that waits for its record broke nothing.
+  const isSigned = records.some((record) => record.purpose === 'dkim' && record.status === 'verified')
   const wrong = records
     .filter(
       ({ purpose, status: seen }) =>
-        (purpose === 'ownership' || purpose === 'dkim') && seen !== 'verified' && seen !== 'retiring',
+        (purpose === 'ownership' || (purpose === 'dkim' && !isSigned)) && seen !== 'verified' && seen !== 'retiring',
     )
     .map((record) => `${record.type} ${record.name}\n  ${record.finding ?? 'It was not found.'}`)
   const end = `\n\nSee the domain, and check again: ${publicUrl}/domains?workspace=${workspaceId}\n`

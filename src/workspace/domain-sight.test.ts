@@ -1,7 +1,7 @@
 // What is wrong with the records of a domain is said in words that its owner can act on.
 import { describe, expect, test } from 'vitest'
-import { add, check, hostname, publish, record, set } from './domain-check.test-kit.ts'
-import type { Domain } from './domains.ts'
+import { add, check, checker, hostname, publish, record, set, vault, world } from './domain-check.test-kit.ts'
+import { addDomain, type Domain } from './domains.ts'
 
 describe('what is wrong is said in words', () => {
   const bounces = (domain: Domain) => `bounces.${domain.name}`
@@ -132,6 +132,36 @@ describe('what is wrong is said in words', () => {
     expect(lost.status).toBe('verified')
   })
 
+  test('while name servers are silent nobody is told to set a CNAME beside the MX that is there', async () => {
+    const domain = await add()
+    publish(domain, ['ownership', 'dkim'])
+    set(bounces(domain), { mx: [{ preference: 10, exchange: hostname }], txt: ['v=spf1 a:node.test -all'] })
+    await check(domain)
+    set(bounces(domain), 'servfail')
+    const silent = await check(domain)
+    expect(silent).toMatchObject({ status: 'verified', returnPathHost: bounces(domain) })
+    expect(
+      silent.records.flatMap(({ purpose, type, status }) => (purpose === 'return_path' ? [`${type} ${status}`] : [])),
+    ).toEqual(['MX pending', 'TXT pending'])
+    expect(silent.zoneFile).not.toContain('CNAME')
+  })
+
+  test.each([
+    ['a.b.c.d.e.f.example', '_dmarc.f.example'],
+    // Of ten labels the first and then the last seven, so that nobody is asked more than eight times.
+    ['a.b.c.d.e.f.g.h.i.example', '_dmarc.d.e.f.g.h.i.example'],
+    ['a.b.c.d.e.f.g.h.i.example', '_dmarc.i.example'],
+  ])('%s lies below the DMARC record at %s, however deep it is', async (name, at) => {
+    const { workspaceId } = await world.sender()
+    const { id } = await addDomain({ db: world.db, vault, hostname }, workspaceId, name, false)
+    set(at, { txt: ['v=DMARC1; p=reject; rua=mailto:a@example.org'] })
+    const checked = await checker.check(workspaceId, id)
+    expect(checked?.records.find(({ purpose }) => purpose === 'dmarc')).toMatchObject({
+      status: 'verified',
+      finding: expect.stringMatching(/^p=reject/) as string,
+    })
+  })
+
   test('a CNAME may lead to us by way of other names, and whether SPF passes there is said', async () => {
     const domain = await add()
     publish(domain, ['ownership', 'dkim'])
@@ -185,5 +215,8 @@ describe('what is wrong is said in words', () => {
       expect((value as string).length).toBeLessThanOrEqual(255)
     publish(domain)
     expect((await check(domain)).zoneFile).toBe(`_dmarc.${domain.name}. 3600 IN TXT "v=DMARC1; p=none"`)
+    // What is there is to be mended, as its finding says: one more would be one too many.
+    set(`_dmarc.${domain.name}`, { txt: ['v=DMARC1; p=reject; sp=monitor'] })
+    expect((await check(domain)).zoneFile).toBe('')
   })
 })

@@ -43,7 +43,7 @@ export async function lookAtDomain(zones: Zones, row: DomainRow, hostname: strin
         }
       }),
     ),
-    lookAtReturnPath(zones, returnPathName(name), hostname),
+    lookAtReturnPath(zones, returnPathName(name), hostname, (row.found as Found | null)?.returnPath ?? 'CNAME'),
     lookAtDmarc(zones, name),
     adviseOnSpf(zones, name),
   ])
@@ -128,14 +128,25 @@ interface ReturnPathLook extends Look {
   readonly way: Found['returnPath']
 }
 
-/** A CNAME to us, or an MX to us with an SPF record beside it. */
-async function lookAtReturnPath(zones: Zones, at: string, hostname: string): Promise<ReturnPathLook> {
+/** A CNAME to us, or an MX to us with an SPF record beside it. Silence says nothing of which: it stays as it was seen `before`. */
+async function lookAtReturnPath(
+  zones: Zones,
+  at: string,
+  hostname: string,
+  before: Found['returnPath'],
+): Promise<ReturnPathLook> {
   const [alias, exchange, text] = await Promise.all([zones.ask(at, 'CNAME'), zones.ask(at, 'MX'), zones.ask(at, 'TXT')])
   const one = (sight: Sight, answered = true): ReturnPathLook => ({
     sight,
     answered,
     way: 'CNAME',
     sights: { [sightName({ type: 'CNAME', name: at })]: sight },
+  })
+  const two = (mx: Sight, spf: Sight, answered = true): ReturnPathLook => ({
+    sight: [mx, spf].find(({ status }) => status !== 'verified') ?? mx,
+    answered,
+    way: 'MX',
+    sights: { [sightName({ type: 'MX', name: at })]: mx, [sightName({ type: 'TXT', name: at })]: spf },
   })
   const targets = alias.records.flatMap((record) => (record.type === 'CNAME' ? [hostOf(record.data)] : []))
   // Also by way of other names.
@@ -149,7 +160,7 @@ async function lookAtReturnPath(zones: Zones, at: string, hostname: string): Pro
     })
   }
   if (alias.kind === 'unanswered' || exchange.kind === 'unanswered' || text.kind === 'unanswered')
-    return one(silence.sight, false)
+    return before === 'MX' ? two(silence.sight, silence.sight, false) : one(silence.sight, false)
   if (targets.length > 0)
     return one({
       status: 'wrong',
@@ -162,7 +173,6 @@ async function lookAtReturnPath(zones: Zones, at: string, hostname: string): Pro
       status: 'pending',
       finding: `Not set: bounces use the installation's own host, so SPF does not align with your domain. Instead of the CNAME, an MX record "10 ${hostname}" with a TXT record "${returnPathSpf(hostname)}" will do.`,
     })
-  const texts = textsOf(text)
   const mx: Sight = hosts.every((host) => host === hostname)
     ? { status: 'verified' }
     : {
@@ -170,14 +180,7 @@ async function lookAtReturnPath(zones: Zones, at: string, hostname: string): Pro
         found: shown(hosts),
         finding: `Bounces would go elsewhere: ${hostname} must be the only mail host of this name.`,
       }
-  const spf = sightOfSpf(texts, hostname)
-  const worst = [mx, spf].find(({ status }) => status !== 'verified') ?? mx
-  return {
-    sight: worst,
-    answered: true,
-    way: 'MX',
-    sights: { [sightName({ type: 'MX', name: at })]: mx, [sightName({ type: 'TXT', name: at })]: spf },
-  }
+  return two(mx, sightOfSpf(textsOf(text), hostname))
 }
 
 function sightOfSpf(texts: readonly string[], hostname: string): Sight {
@@ -199,11 +202,16 @@ function sightOfSpf(texts: readonly string[], hostname: string): Sight {
 
 const hostOf = (name: string): string => name.toLowerCase().replace(/\.$/, '')
 
-/** Receivers look at the domain, and then above it. */
-async function lookAtDmarc(zones: Zones, domain: string): Promise<Sight> {
+/** Where receivers look: at the domain, and then above it, of a very long name from its last seven labels on (RFC 9989 4.10). */
+function* dmarcPlaces(domain: string): Generator<string> {
+  yield domain
   const labels = domain.split('.')
-  for (let from = 0; from <= labels.length - 2 && from < 5; from++) {
-    const at = records.dmarcName(labels.slice(from).join('.'))
+  for (let from = Math.max(1, labels.length - 7); from <= labels.length - 2; from++) yield labels.slice(from).join('.')
+}
+
+async function lookAtDmarc(zones: Zones, domain: string): Promise<Sight> {
+  for (const place of dmarcPlaces(domain)) {
+    const at = records.dmarcName(place)
     const answer = await zones.ask(at, 'TXT')
     if (answer.kind === 'unanswered') return { status: 'advised', finding: silence.sight.finding as string }
     const texts = textsOf(answer)

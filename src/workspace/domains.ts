@@ -63,15 +63,15 @@ async function newDomain(vault: Vault, workspace: WorkspaceId, text: string): Pr
   return { name, ...(await makeKey(vault, workspace, name)) }
 }
 
-/** `verified` is the operator's word, for tests and migrations; it also counts for a domain that is there already. */
+/** `verified` is the operator's word, for tests and migrations; it also counts for a domain that is there already: then that is `isKnown`. */
 async function insertNewDomain(
   { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
   workspace: WorkspaceId,
   { name, publicKey, privateKeySealed }: NewDomain,
   verified: boolean,
-): Promise<Domain> {
-  const known = verified && (await verifyDomain(db, workspace, name))
-  if (!known) {
+): Promise<{ readonly domain: Domain; readonly isKnown: boolean }> {
+  const isKnown = verified && (await verifyDomain(db, workspace, name))
+  if (!isKnown) {
     const inserted = await insertDomain(db, workspace, {
       id: randomUUIDv7(),
       name,
@@ -86,7 +86,7 @@ async function insertNewDomain(
   }
   const row = await findDomain(db, workspace, name)
   if (row === undefined) throw new Mistake(`The domain ${name} was removed meanwhile.`, { code: 'conflict' })
-  return presentDomain(row, hostname)
+  return { domain: presentDomain(row, hostname), isKnown }
 }
 
 /** In one go, where nobody else waits for the connection meanwhile. */
@@ -96,7 +96,7 @@ export async function addDomain(
   text: string,
   verified: boolean,
 ): Promise<Domain> {
-  return insertNewDomain(tools, workspace, await newDomain(tools.vault, workspace, text), verified)
+  return (await insertNewDomain(tools, workspace, await newDomain(tools.vault, workspace, text), verified)).domain
 }
 
 export async function addDomainFor(
@@ -105,25 +105,25 @@ export async function addDomainFor(
   name: string,
   vouched = false,
 ): Promise<Domain> {
-  await roomForDomain(db, by.workspaceId)
+  await roomForDomain(db, by.workspaceId, name)
   const made = await newDomain(vault, by.workspaceId, name)
-  return audited(
-    db,
-    by,
-    'domain.added',
-    async (tx) => {
-      // One at a time: several that come together would all find room for one more.
-      await stillBy(tx, by, 'domains.write')
-      await roomForDomain(tx, by.workspaceId)
-      return insertNewDomain({ db: tx, hostname }, by.workspaceId, made, vouched)
-    },
-    (domain) => ({ target: domain.name, ...(vouched && { facts: { vouched } }) }),
-  )
+  return db.transaction(async (tx) => {
+    // One at a time: several that come together would all find room for one more.
+    await stillBy(tx, by, 'domains.write')
+    await roomForDomain(tx, by.workspaceId, made.name)
+    const { domain, isKnown } = await insertNewDomain({ db: tx, hostname }, by.workspaceId, made, vouched)
+    const { actor, workspaceId } = by
+    const action = isKnown ? 'domain.vouched' : 'domain.added'
+    await writeAudit(tx, { actor, workspaceId, action, target: domain.name, ...(vouched && { facts: { vouched } }) })
+    return domain
+  })
 }
 
-/** Asked before a key is made, too. */
-async function roomForDomain(db: Db, workspace: WorkspaceId): Promise<void> {
-  if ((await listDomainRows(db, workspace)).length >= limits.domainsPerWorkspaceMax)
+/** Asked before a key is made, too. One that is there needs none: an operator may vouch for it, and everybody else hears that it is there. */
+async function roomForDomain(db: Db, workspace: WorkspaceId, text: string): Promise<void> {
+  const rows = await listDomainRows(db, workspace)
+  const wanted = parseDomain(text)
+  if (rows.length >= limits.domainsPerWorkspaceMax && !rows.some(({ name }) => name === wanted))
     throw new Mistake(`A workspace has at most ${limits.domainsPerWorkspaceMax} domains.`, { code: 'conflict' })
 }
 
@@ -235,17 +235,20 @@ export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Pro
   )
 }
 
+/** A policy of the owner's own that is wrong is to be mended: another one beside it would spoil both. */
+const isToSet = ({ purpose, status, waitsFor }: DnsRecord): boolean =>
+  status !== 'verified' &&
+  status !== 'retiring' &&
+  waitsFor === undefined &&
+  (purpose !== 'dmarc' || status !== 'wrong')
+
 export function presentDomain(row: DomainRow, hostname: string): Domain {
   const records = recordsOf(row, hostname)
   const { ownershipToken: _token, keys: _keys, checksUnanswered: _unanswered, found, ...known } = row
   return {
     ...shown(known),
     records,
-    zoneFile: zoneFile(
-      records.filter(
-        ({ status, waitsFor }) => status !== 'verified' && status !== 'retiring' && waitsFor === undefined,
-      ),
-    ),
+    zoneFile: zoneFile(records.filter(isToSet)),
     advice: (found as Found | null)?.advice ?? [],
   }
 }
