@@ -50,8 +50,8 @@ function made({ options: { challenge } }: Question, of = credentialId): object {
   length.writeUInt16BE(of.length)
   const authData = dataOf(0x45, Buffer.alloc(16), length, of, cose)
   const attestationObject = Buffer.concat([
-    Buffer.from('a363666d74646e6f6e656761747453746d74a068617574684461746158', 'hex'),
-    Buffer.of(authData.length),
+    Buffer.from('a363666d74646e6f6e656761747453746d74a068617574684461746159', 'hex'),
+    Buffer.of(authData.length >> 8, authData.length & 255),
     authData,
   ])
   return credential({ attestationObject, clientDataJSON: clientData('create', challenge) }, of)
@@ -95,6 +95,15 @@ test('a passkey with the longest id that there is (1,023 octets, WebAuthn 4) can
   )
   expect((await keeper.ask('DELETE', `/account/passkeys/${longest}`)).statusCode).toBe(204)
   expect((await keeper.ask('DELETE', `/account/passkeys/${longest}`)).statusCode).toBe(404)
+})
+
+test('one with a longer id is not added: by that id nobody could remove it', async () => {
+  const keeper = await office.signedIn('viewer', (await office.sender()).workspaceId)
+  const addOf = async (octets: number) => {
+    const question = await begin(keeper)
+    return add(question, made(question, Buffer.alloc(octets, 2)), keeper)
+  }
+  expect([await addOf(1_023), await addOf(1_024)]).toEqual([201, 401])
 })
 
 test('of two devices that ask at once for the last room one finds it', async () => {

@@ -398,7 +398,11 @@ describe('the second factor', () => {
     expect((await fresh.ask('POST', '/session', signIn(email, password, recoveryCodes[0]))).statusCode).toBe(401)
     expect((await fresh.ask('GET', '/session')).json()).toMatchObject({ twoFactor: true, recoveryCodesLeft: 9 })
 
-    expect((await fresh.ask('POST', '/account/two-factor/disable', { body: { password } })).statusCode).toBe(204)
+    // Two clicks, one of which has something to switch off.
+    for (const _ of [1, 2])
+      expect((await fresh.ask('POST', '/account/two-factor/disable', { body: { password } })).statusCode).toBe(204)
+    const told = `select count(*)::integer from audit_log where action = 'two_factor.disabled' and actor = $1`
+    expect(await office.world.value(told, [`user:${browser.login.id}`])).toBe(1)
     expect((await office.browser().ask('POST', '/session', signIn(email, password))).statusCode).toBe(200)
   })
 })

@@ -43,6 +43,9 @@ type WebAuthn = Awaited<ReturnType<typeof webAuthn>>
 type AuthenticationResponse = Parameters<WebAuthn['verifyAuthenticationResponse']>[0]
 type Transports = NonNullable<AuthenticationResponse['credential']['transports']>
 
+/** WebAuthn 7.1, of what may be registered: by a longer one nobody could name the passkey to remove it. The library does not look. */
+const idOctetsMax = 1_023
+
 /** `why` tells the operator of an address that is not the one in POSTHORN_PUBLIC_URL, for one. */
 const refused = (why?: string): Mistake =>
   new Mistake('This passkey does not fit; try again, or sign in with your password.', {
@@ -102,6 +105,7 @@ export async function addPasskey(
   }).catch(doesNotFit)
   if (!verdict.verified) throw refused()
   const { id, publicKey, counter, transports = [] } = verdict.registrationInfo.credential
+  if (Buffer.byteLength(id, 'base64url') > idOctetsMax) throw refused('its id is longer than 1,023 octets')
   const passkey = { id, userId: holder.userId, name, publicKey: Buffer.from(publicKey), counter, transports }
   const row = await audited(
     db,

@@ -42,3 +42,12 @@ test('who has one password has no other, and no password fits where there is non
     false,
   ])
 })
+
+test('a password is as long as it has characters: an emoji is one', async () => {
+  const passwords = makePasswords()
+  const hash = (password: string) => passwords.hash(password, 'ada@example.com').catch(String)
+  expect(await hash('🦡🐌🐝🦔🐢')).toContain('must have at least 10 characters')
+  const long = '🦡🐌🐝🦔'.repeat(limits.passwordCharactersMax / 4)
+  expect(await passwords.fits(long, await hash(long))).toBe(true)
+  expect(await hash(`${long}🐢`)).toContain('must have at most 200 characters')
+})

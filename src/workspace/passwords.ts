@@ -52,7 +52,7 @@ export function makePasswords(): Passwords {
     fits: async (password, stored, asker) => {
       const parts = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/.exec(stored ?? '')
       const wanted = Buffer.from(parts?.[2] ?? '', 'base64')
-      const shown = password.length > limits.passwordCharactersMax ? '' : password
+      const shown = charactersOf(password) > limits.passwordCharactersMax ? '' : password
       const nonce = parts === null ? dummyNonce : Buffer.from(parts[1] as string, 'base64')
       const found = await tag(shown, nonce, asker)
       return wanted.length === found.length && timingSafeEqual(wanted, found)
@@ -60,13 +60,16 @@ export function makePasswords(): Passwords {
   }
 }
 
+/** As OpenAPI's maxLength counts: an emoji is one. */
+const charactersOf = (password: string): number => Array.from(password).length
+
 function refuseWeak(password: string, email: string, field: string): void {
   const no = (words: string): never => {
     throw new Mistake(`"${field}" ${words}`, { field })
   }
-  if (password.length < limits.passwordCharactersMin)
+  if (charactersOf(password) < limits.passwordCharactersMin)
     no(`must have at least ${limits.passwordCharactersMin} characters; a few words are easy to remember.`)
-  if (password.length > limits.passwordCharactersMax)
+  if (charactersOf(password) > limits.passwordCharactersMax)
     no(`must have at most ${limits.passwordCharactersMax} characters.`)
   if (new Set(password).size < 4 || password.toLowerCase().trim() === email.toLowerCase())
     no('is too easy to guess; take a few words that do not belong together.')

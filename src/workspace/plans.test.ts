@@ -1,4 +1,4 @@
-// Two people at once, against a real PostgreSQL: one gives a plan to a workspace, the other removes it.
+// Plans, against a real PostgreSQL: where one may lead to, and two people at once, of whom one gives a plan to a workspace, and the other removes it.
 import { expect, test } from 'vitest'
 import { makeVault } from '../base/secret.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
@@ -6,6 +6,18 @@ import { createWorkspaceAsOperator, removePlanAsOperator, setPlan } from './work
 
 const world = await storeWorld()
 const tools = { db: world.db, vault: makeVault('a key for the test of plans') }
+
+test('a plan leads to a path of this service or to a URL, and by no path to another host', async () => {
+  const lead = (upgradeUrl: string) =>
+    setPlan(world.db, 'leading', { upgradeUrl }).then(
+      (plan) => plan.upgradeUrl,
+      () => 'refused',
+    )
+  expect(await lead('/upgrade')).toBe('/upgrade')
+  // To browsers a backslash is a slash (WHATWG URL 4.4).
+  for (const elsewhere of ['//host.example', '/\\host.example', '\\\\host.example', 'javascript:alert(1)'])
+    expect([elsewhere, await lead(elsewhere)]).toEqual([elsewhere, 'refused'])
+})
 
 test('a plan that is removed meanwhile is given to nobody, and who asked hears why', async () => {
   await setPlan(world.db, 'gold', {})

@@ -19,7 +19,7 @@ export async function requirePlan(tx: Db, name: string, hold = keepPlan): Promis
 
 export async function setPlan(db: Db, name: string, changes: PlanChanges, mustBeNew = false): Promise<Plan> {
   const url = changes.upgradeUrl
-  if (url !== undefined && url !== '' && !/^(?:\/(?!\/)|https?:\/\/)[^\s]*$/.test(url))
+  if (url !== undefined && url !== '' && !/^(?:\/(?![/\\])|https?:\/\/)[^\s]*$/.test(url))
     throw new Mistake('The upgrade URL must begin with http://, https:// or a slash; an empty one takes it away.', {
       field: 'upgradeUrl',
     })
@@ -42,7 +42,7 @@ export function setPlanAsOperator(
     { actor },
     'plan.changed',
     (tx) => setPlan(tx, name, changes, mustBeNew),
-    () => ({ target: name, facts: changes }),
+    (plan) => ({ target: plan.name, facts: changes }),
   )
 }
 

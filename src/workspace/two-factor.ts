@@ -4,6 +4,7 @@ import { randomInt } from 'node:crypto'
 import { Secret, TOTP } from 'otpauth'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
+import { writeAudit } from '../store/audit.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import { userById } from '../store/people.ts'
 import {
@@ -54,9 +55,13 @@ export async function confirmTwoFactor({ db, vault }: Tools, holder: Holder, cod
 }
 
 export async function endTwoFactor({ db }: Tools, holder: Holder): Promise<void> {
-  await audited(db, { actor: `user:${holder.userId}` }, 'two_factor.disabled', async (tx) => {
+  const { userId } = holder
+  await db.transaction(async (tx) => {
     await stillSignedIn(tx, holder)
-    await removeTotp(tx, holder.userId)
+    const wasOn = (await userById(tx, userId))?.totpSealed != null
+    await removeTotp(tx, userId)
+    // Of two clicks, the second switches nothing off.
+    if (wasOn) await writeAudit(tx, { actor: `user:${userId}`, action: 'two_factor.disabled' })
   })
 }
 
