@@ -1,13 +1,12 @@
 // `posthorn message send-again`: what the button on the page of a message does, for those who have no browser. It is an admission like any other, done
 // by this command itself: whether the service runs makes no difference.
-import { makeAccept, makeAcceptMail, openAcceptance } from '../accept/accept.ts'
-import { makeLog } from '../base/log.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { mayNotSend } from '../domain/standing.ts'
 import { findMessage, Mistake, sendAgain, standingOf } from '../workspace/workspace.ts'
+import { withAcceptance } from './acceptance.ts'
 import type { MakeCommand } from './arguments.ts'
 import { facts } from './print.ts'
-import type { Cli, Tools } from './tools.ts'
+import type { Cli } from './tools.ts'
 
 export function sendAgainCommand(make: MakeCommand, cli: Cli): void {
   make(
@@ -34,29 +33,4 @@ export function sendAgainCommand(make: MakeCommand, cli: Cli): void {
         )
       }),
     )
-}
-
-type Doors = Pick<Parameters<typeof sendAgain>[0], 'accept' | 'acceptMail'>
-
-/** The one way in, for one message. */
-async function withAcceptance<T>(
-  { connection, db, hostname, settings }: Tools,
-  work: (doors: Doors) => Promise<T>,
-): Promise<T> {
-  const { tools, closing } = openAcceptance({
-    connection,
-    name: 'posthorn command accept',
-    connectionsMax: 1,
-    readDb: db,
-    stageDb: db,
-    clamd: settings.POSTHORN_CLAMD,
-    hostname,
-    log: makeLog('error'),
-  })
-  try {
-    await tools.ids.synchronize()
-    return await work({ accept: makeAccept(tools), acceptMail: makeAcceptMail(tools) })
-  } finally {
-    for (const close of closing) await close()
-  }
 }

@@ -1,8 +1,11 @@
 // What operators are refused is what callers of the API are refused, in one sentence.
 import { beforeAll, expect, test } from 'vitest'
+import { startDnsServer } from '../../test/world/dns-server.ts'
+import { ending } from '../../test/world/ending.ts'
+import type { Domain } from '../workspace/workspace.ts'
 import { commandsOver } from './command.test-kit.ts'
 
-const { posthorn, answer } = commandsOver()
+const { posthorn, answer, open } = commandsOver()
 
 beforeAll(async () => {
   expect(await posthorn(['workspace', 'create', '--name', 'Shop', '--plan', 'free'])).toMatchObject({ status: 0 })
@@ -70,6 +73,38 @@ test('what was added says what comes next, and what is kept says for how long', 
   const dropped = await posthorn(['workspace', 'set', 'Ann & Co', '--keep-content', 'false'])
   expect(dropped.out).toMatch(/^content: +dropped as soon as a message is final$/m)
 }, 180_000)
+
+test('the owners are told of what a look by command has found, for no later look finds a change', async () => {
+  const dns = await ending(startDnsServer)
+  await answer('workspace', 'create', '--name', 'Watched')
+  await answer('user', 'create', '--email', 'owner@people.example', '--workspace', 'Watched', '--role', 'owner')
+  await answer('domain', 'add', 'Watched', 'own.example', '--verified')
+  const mailbox = await answer('mailbox', 'add', 'Watched', 'no-reply@own.example')
+  const { records } = (await answer('domain', 'add', 'Watched', 'told.example')) as unknown as Domain
+  for (const { type, name, value } of records) if (type === 'TXT') dns.zone[name] = { txt: [value] }
+  const check = async (more: NodeJS.ProcessEnv) => {
+    const settings = { POSTHORN_DNS_SERVERS: dns.address, ...more }
+    const { out, err } = await posthorn(['domain', 'check', 'Watched', 'told.example'], settings)
+    return [/^status: +(\S+)$/m.exec(out)?.[1], err]
+  }
+  const sender = { POSTHORN_SYSTEM_MAILBOX: String(mailbox['id']) }
+  expect(await check(sender)).toEqual(['verified', ''])
+  for (const name of Object.keys(dns.zone)) delete dns.zone[name]
+  expect(await check(sender)).toEqual(['degraded', ''])
+  for (const { type, name, value } of records) if (type === 'TXT') dns.zone[name] = { txt: [value] }
+  // Where nobody can be told, whoever looks hears that.
+  expect(await check({})).toEqual([
+    'verified',
+    expect.stringMatching(/^posthorn: the owners could not be told of it: /),
+  ])
+  const db = open()
+  const told = await db.run('select recipient, subject from messages order by id')
+  await db.close()
+  expect(told).toEqual([
+    { recipient: 'owner@people.example', subject: 'told.example is verified' },
+    { recipient: 'owner@people.example', subject: 'told.example: its DNS records are broken' },
+  ])
+})
 
 test('a domain that was taken as verified says by whose word, until it is taken back', async () => {
   await answer('workspace', 'create', '--name', 'Grown')

@@ -1,5 +1,6 @@
 // `posthorn domain`, `posthorn mailbox` and `posthorn key`.
 import { InvalidArgumentError, Option, type Command } from 'commander'
+import { silentLog } from '../base/log.ts'
 import { makeZones } from '../base/zones.ts'
 import {
   addDomainFor,
@@ -12,6 +13,8 @@ import {
   listKeys,
   listMailboxes,
   makeDomainChecker,
+  makeDomainNotices,
+  makeNotifier,
   Mistake,
   removeDomain,
   removeMailbox,
@@ -21,11 +24,11 @@ import {
   whoseKey,
   whoseMailbox,
 } from '../workspace/workspace.ts'
-import type { ApiKey, By, Domain, Mailbox } from '../workspace/workspace.ts'
+import type { ApiKey, By, Domain, DomainChange, Mailbox } from '../workspace/workspace.ts'
 import { scopes } from '../domain/scopes.ts'
 import type { MadeRow } from '../store/made-by-key.ts'
 import { instant, commandsOf } from './arguments.ts'
-import { asWord, endOf, facts, table } from './print.ts'
+import { asWord, endOf, facts, sentenceOf, table } from './print.ts'
 import type { Cli, Tools } from './tools.ts'
 
 export function domainCommands(program: Command, cli: Cli): void {
@@ -92,11 +95,30 @@ export function domainCommands(program: Command, cli: Cli): void {
 }
 
 /** Looks at the DNS now. */
-async function checkDomain({ db, hostname, settings }: Tools, { workspaceId }: By, id: string): Promise<Domain> {
-  const checker = makeDomainChecker({ db, hostname, zones: makeZones({ servers: settings.POSTHORN_DNS_SERVERS }) })
+async function checkDomain(tools: Tools, { workspaceId }: By, id: string): Promise<Domain> {
+  const { db, hostname, settings } = tools
+  const zones = makeZones({ servers: settings.POSTHORN_DNS_SERVERS })
+  const checker = makeDomainChecker({ db, hostname, zones, tell: (change) => tellOwners(tools, change) })
   const domain = await checker.check(workspaceId, id)
   if (domain === undefined) throw new Mistake('The domain was removed meanwhile.')
   return domain
+}
+
+/** As when the service looks: no later look finds that anything has changed. */
+async function tellOwners(tools: Tools, change: DomainChange): Promise<void> {
+  const { db, publicUrl, settings } = tools
+  const failed = (error: unknown): void =>
+    void process.stderr.write(`posthorn: the owners could not be told of it: ${sentenceOf(error)}\n`)
+  const log = { ...silentLog, fault: (_what: string, error: unknown) => failed(error) }
+  try {
+    const { withAcceptance } = await import('./acceptance.ts')
+    await withAcceptance(tools, ({ accept }) => {
+      const notify = makeNotifier({ db, log, mailbox: settings.POSTHORN_SYSTEM_MAILBOX, accept })
+      return makeDomainNotices({ db, notify, publicUrl, log })(change)
+    })
+  } catch (error) {
+    failed(error)
+  }
 }
 
 export function mailboxCommands(program: Command, cli: Cli): void {
