@@ -116,6 +116,32 @@ test('mail that is not final keeps it, and the operator is told how much and wha
   expect((await posthorn('workspace', 'remove', 'shop', '--yes')).out).toMatch(/^Removed: shop \(/)
 })
 
+test('what becomes final while it is counted keeps it no longer', async () => {
+  const shop = await wholeWorkspace(world, 'shop')
+  await makeAdmitter(world.db).admit(world.submission(shop))
+  const { db } = world
+  const ends = async () => {
+    await db.run('delete from outbound where workspace_id = $1', [shop.workspaceId])
+    await db.run(
+      `update messages set status = 'failed', finished_at = app_now() where status = 'queued' and workspace_id = $1`,
+      [shop.workspaceId],
+    )
+  }
+  const counting: typeof db = {
+    ...db,
+    rows: async (statement, values) => {
+      if (statement.name === 'removal-unfinished') await ends()
+      return db.rows(statement, values)
+    },
+  }
+  const found = { id: shop.workspaceId, name: 'shop', status: 'active' } as const
+  const wish = { isSure: true, cancelsQueued: false }
+  expect(await removeWorkspace({ db: counting, systemMailbox: undefined }, 'operator:test', found, wish)).toMatchObject(
+    { cancelled: 0 },
+  )
+  expect(await workspaces()).toEqual([])
+})
+
 test('whoever waits is told how much has been cancelled and removed so far', async () => {
   const shop = await wholeWorkspace(world, 'shop')
   await makeAdmitter(world.db).admit(world.submission(shop))

@@ -62,8 +62,12 @@ export async function removeWorkspace(
     await refuseSystems(tools, workspace)
     if (!isSure) throw new Mistake(question(workspace, await readRemovalView(db, id), await readUnfinished(db, id)))
     if (cancelsQueued) cancelled = await cancelQueued(db, actor, workspace, tell)
-    if (!(await beginRemoval(db, id, actor)))
-      throw new Mistake(whyNot(workspace, await readUnfinished(db, id), cancelled, cancelsQueued), { code: 'conflict' })
+    while (!(await beginRemoval(db, id, actor))) {
+      const unfinished = await readUnfinished(db, id)
+      // What kept it a moment ago may be final by now.
+      if (sum(unfinished) > 0)
+        throw new Mistake(whyNot(workspace, unfinished, cancelled, cancelsQueued), { code: 'conflict' })
+    }
   }
   told?.(`Removing "${name}". Nothing gets in any more; if this ends before its time, the service carries it on.`)
   let rows = 0
