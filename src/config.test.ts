@@ -301,6 +301,12 @@ describe('reading the environment', () => {
     ['POSTHORN_ALLOW_PRIVATE_MX', 'true', true],
     ['POSTHORN_RETRY_SCHEDULE', '30s, 5m,1h', [30, 300, 3_600]],
     ['POSTHORN_TIME_SCALE', '1000', 1000],
+    ['POSTHORN_SECRET_KEYS_ACCEPTED', 'k'.repeat(32), ['k'.repeat(32)]],
+    [
+      'POSTHORN_SECRET_KEYS_ACCEPTED',
+      `${'k'.repeat(32)}, ${'m'.repeat(32)}`,
+      ['k'.repeat(32), 'm'.repeat(32), `${'k'.repeat(32)}, ${'m'.repeat(32)}`],
+    ],
   ]
   test.each(right)('%s=%s is understood', (name, value, meaning) => {
     expect(readSettings({ [name]: value })[name]).toEqual(meaning)

@@ -29,6 +29,7 @@ import {
   roleNames,
   roles,
   secretKey,
+  secretKeys,
   Wrong,
   type ClamdAddress,
   type RoleName,
@@ -77,9 +78,9 @@ export const settingTable = {
     'generated into the data folder',
   ),
   POSTHORN_SECRET_KEYS_ACCEPTED: secret<readonly string[]>(
-    (value) => value.split(',').map((key) => secretKey(key.trim())),
+    secretKeys,
     [],
-    'Comma list of other installation keys that still open what they sealed, while `posthorn rotate-key` changes it (docs/production.md).',
+    'Comma list of other installation keys that still open what they sealed, while `posthorn rotate-key` changes it (docs/production.md). One that has a comma itself stands there alone.',
     'none',
   ),
   POSTHORN_ROLES: setting<readonly RoleName[]>(

@@ -261,10 +261,17 @@ export function listenHost(value: string): string {
   return value
 }
 
+const isLongEnough = (key: string): boolean => Buffer.byteLength(key) >= 32
+
 export function secretKey(value: string): string {
-  if (Buffer.byteLength(value) < 32)
-    throw new Wrong('must be at least 32 characters; `openssl rand -base64 32` makes one')
+  if (!isLongEnough(value)) throw new Wrong('must be at least 32 characters; `openssl rand -base64 32` makes one')
   return value
+}
+
+/** A list of them; and what may be one with commas and blanks of its own, as a whole. A key that opens nothing does no harm. */
+export function secretKeys(value: string): readonly string[] {
+  const keys = [...new Set([...value.split(',').map((key) => key.trim()), value])].filter(isLongEnough)
+  return keys.length > 0 ? keys : [secretKey(value)]
 }
 
 export function clamdAddress(value: string): ClamdAddress {

@@ -106,6 +106,14 @@ test('a rotation that is killed in the middle is begun again, and nothing is los
   await expect(openVault({ all: () => [oldKey] }, world.db)).rejects.toThrow(/does not open/)
 })
 
+test('the old key may have commas and blanks of its own', async () => {
+  const chosen = ' a long sentence, with commas, that somebody chose '
+  await fill(await openVault({ all: () => [chosen] }, world.db), 1)
+  const keys = { POSTHORN_SECRET_KEY: newKey, POSTHORN_SECRET_KEYS_ACCEPTED: chosen }
+  expect(await rotate(keys)).toMatchObject({ resealed: 5 })
+  expect(await rotate(keys, '--finish')).toMatchObject({ resealed: 0, finished: true })
+})
+
 test('without the old key at hand it says what to set, and changes nothing', async () => {
   await openVault({ all: () => [oldKey] }, world.db)
   const { status, err } = await run(environment({ POSTHORN_SECRET_KEY: oldKey }), ['rotate-key', '--json'])
