@@ -26,7 +26,10 @@ export function feedbackCommands(program: Command, cli: Cli): void {
         const found = await findUnmatchedFeedback(db, id)
         if (found === undefined) throw new Mistake(`There is no unmatched feedback "${id}"; it is kept 30 days.`)
         const { content, facts: more, ...rest } = found
-        cli.show(found, () => `${facts({ ...rest, facts: JSON.stringify(more) })}\n\n${printable(content)}`)
+        cli.show(
+          found,
+          () => `${facts({ ...rest, facts: JSON.stringify(more) })}\n\n${content.replaceAll('\r\n', '\n')}`,
+        )
       }),
     )
   command('rotate-key', 'sign the return paths of messages to come with a new key').action(() =>
@@ -35,9 +38,4 @@ export function feedbackCommands(program: Command, cli: Cli): void {
       cli.show(rotated, () => `Messages accepted from ${rotated.since.toISOString()} on get the key ${rotated.key}.`)
     }),
   )
-}
-
-/** Text of strangers must not move the cursor. */
-function printable(text: string): string {
-  return text.replaceAll('\r\n', '\n').replace(/[^\n\t\x20-\x7e]/g, '?')
 }

@@ -15,6 +15,7 @@ async function refused(...args: readonly string[]): Promise<string> {
 }
 
 test('the sentence, the login and the request are told; a code, a source and a time choose', async () => {
+  expect(await refused()).toBe('Nothing was refused in the last 30 days.\n')
   const book = makeRefusalBook(world.db, silentLog)
   const { workspaceId } = sender
   const callerId = '0199a000-0000-7000-8000-000000000001'
@@ -35,4 +36,5 @@ test('the sentence, the login and the request are told; a code, a source and a t
   expect(await found('--code', 'invalid_request')).toMatchObject([{ error: 'No line breaks.' }])
   expect(await found('--source', 'smtp')).toMatchObject([{ callerId }])
   expect(await found('--from', '2100-01-01T00:00:00Z')).toEqual([])
+  expect(await refused('--code', 'internal_error')).toBe('No such submission was refused in the last 30 days.\n')
 })

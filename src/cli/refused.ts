@@ -24,8 +24,9 @@ export function refusedCommand(make: MakeCommand, cli: Cli): void {
             const { at, source, code, sender, recipientDomain, callerId, requestId, field, error } = each
             return [at, source, code, sender, recipientDomain, callerId, requestId, field, error]
           })
+        const none = Object.keys(filter).length === 0 ? 'Nothing was refused' : 'No such submission was refused'
         const heads = ['TIME', 'SOURCE', 'CODE', 'SENDER', 'RECIPIENT AT', 'KEY OR LOGIN', 'REQUEST', 'FIELD', 'TOLD']
-        cli.show(all, () => table(heads, rows(), 'Nothing was refused in the last 30 days.', limit))
+        cli.show(all, () => table(heads, rows(), `${none} in the last 30 days.`, limit))
       }),
     )
 }

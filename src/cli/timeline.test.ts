@@ -1,6 +1,7 @@
 // The operator's view of one message: words and lines instead of one long line of JSON, and nothing that was kept left out.
 import { expect, test } from 'vitest'
-import type { Timeline } from '../workspace/workspace.ts'
+import type { MessageId } from '../domain/message.ts'
+import type { MessageStory, Timeline } from '../workspace/workspace.ts'
 import { describeMessage } from './timeline.ts'
 
 const at = new Date('2026-11-24T10:00:00.000Z')
@@ -40,12 +41,19 @@ function event(sequence: number, type: string, facts?: object): Timeline['events
 
 test("where it is the reader's turn the command to paste stands there, until somebody has given it", () => {
   const again = './bin/posthorn message send-again 0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'
-  const told = (status: Timeline['status'], more: object = {}) => describeMessage(message({ status, ...more }))
-  expect(told('delivery_unknown')).toMatch(/^what to do: .* a missing copy does more harm than a second one: /m)
-  expect(told('delivery_unknown')).toContain(again)
-  expect(told('failed')).toContain(`what to do: when the cause is mended: ${again}`)
+  const told = (status: Timeline['status'], more: Partial<MessageStory> = {}) =>
+    describeMessage({ ...message({ status }), ...more })
+  const sendAgainAt = new Date('2026-11-24T10:15:00.000Z')
+  expect(told('delivery_unknown', { sendAgainAt })).toContain(
+    ` a missing copy does more harm than a second one, from 2026-11-24T10:15:00.000Z on: ${again}`,
+  )
+  expect(told('failed', { sendAgainAt })).toContain(`what to do: when the cause is mended: ${again}`)
   for (const status of ['sent', 'retrying'] as const) expect(told(status)).not.toContain('what to do')
-  expect(told('failed', { sentAgainAs: '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7e' })).not.toContain('what to do')
+  expect(told('failed', { sentAgainAs: '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7e' as MessageId })).not.toContain(
+    'what to do',
+  )
+  // Its content is gone, or it came all the same: the command would be refused.
+  for (const status of ['failed', 'delivery_unknown'] as const) expect(told(status)).not.toContain('what to do')
 })
 
 test('the dialogue of an attempt stands line by line, with who said it, and where it took place', () => {

@@ -41,13 +41,13 @@ export function describeMessage(message: MessageStory): string {
   ].join('\n\n')
 }
 
-/** Where it is the reader's turn, and nobody has taken it. */
-function whatToDo({ id, status, sentAgainAs }: MessageStory): string | undefined {
-  if (sentAgainAs !== undefined) return undefined
+/** Where it is the reader's turn, nobody has taken it, and what they are to give would not be refused: its content may be gone, or it came all the same. */
+function whatToDo({ id, status, sendAgainAt }: MessageStory): string | undefined {
+  if (sendAgainAt === undefined) return undefined
   const again = `./bin/posthorn message send-again ${id}`
-  if (status === 'delivery_unknown')
-    return `the recipient has it once, or not at all. Where a missing copy does more harm than a second one: ${again}`
-  return status === 'failed' ? `when the cause is mended: ${again}` : undefined
+  return status === 'delivery_unknown'
+    ? `the recipient has it once, or not at all. Where a missing copy does more harm than a second one, from ${sendAgainAt.toISOString()} on: ${again}`
+    : `when the cause is mended: ${again}`
 }
 
 type Rows = readonly (readonly (string | number | Date | undefined)[])[]

@@ -36,6 +36,11 @@ test('a webhook endpoint from its first day to its first replay, each with --jso
   const { eventId } = (await webhook('test', 'Shop')) as { eventId: string }
   expect(await webhook('log', 'Shop')).toMatchObject([{ id: eventId, type: 'webhook.test', state: 'waiting' }])
   expect(await webhook('log', 'Shop', '--event', eventId)).toMatchObject({ id: eventId, attempts: [] })
+  expect((await posthorn(['webhook', 'log', 'Shop', '--state', 'failed'])).out).toBe('There is no such event.\n')
+  expect(await posthorn(['webhook', 'log', 'Shop', '--event', eventId, '--state', 'failed'])).toMatchObject({
+    status: 2,
+    err: expect.stringContaining('choose among events') as string,
+  })
   expect(await webhook('replay', 'Shop', '--event', eventId)).toEqual({ replayed: 1 })
   for (const of of [['--undelivered'], ['--to', '2026-01-01T00:00:00Z']])
     expect(await posthorn(['webhook', 'replay', 'Shop', '--event', eventId, ...of])).toMatchObject({

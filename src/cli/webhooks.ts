@@ -90,8 +90,12 @@ export function webhookCommands(program: Command, cli: Cli): void {
     .addOption(new Option('--type <type>', 'only events of this type').choices(webhookEventTypeNames))
     .option('--message <id>', 'only the events of this message', idOf('message'))
     .option('--limit <count>', 'how many', count, 50)
-    .action((workspace: string, { event, limit, message, ...wanted }: LogWish) =>
-      at(workspace, async (webhooks, id) => {
+    .action((workspace: string, { event, limit, message, ...wanted }: LogWish, command: Command) => {
+      const filter = { ...wanted, ...(message !== undefined && { messageId: message }) }
+      const isFiltered = Object.keys(filter).length > 0
+      if (event !== undefined && isFiltered)
+        command.error('error: --state, --type and --message choose among events: with --event there is one')
+      return at(workspace, async (webhooks, id) => {
         if (event !== undefined) {
           const detail = allowed(await webhooks.event(id, event.toLowerCase()))
           const tries = () =>
@@ -117,14 +121,14 @@ export function webhookCommands(program: Command, cli: Cli): void {
           )
           return
         }
-        const filter = { ...wanted, ...(message !== undefined && { messageId: message }) }
         const items = await entries(webhooks, id, filter, limit)
         const rows = () =>
           items.map((each) => [each.id, each.type, each.messageId, each.createdAt, each.state, each.nextAttemptAt])
         const heads = ['EVENT', 'TYPE', 'MESSAGE', 'AT', 'STATE', 'NEXT TRY']
-        cli.show(items, () => table(heads, rows(), 'There are no events yet.', limit))
-      }),
-    )
+        const none = isFiltered ? 'There is no such event.' : 'There are no events yet.'
+        cli.show(items, () => table(heads, rows(), none, limit))
+      })
+    })
   ofWorkspace(
     'replay',
     'send an event again, or of a time all that the endpoint wants: same ids, same bytes, eight tries',
