@@ -287,6 +287,16 @@ describe('what is broken is found, and what to do is said', () => {
       () => ({ settings: settings({ POSTHORN_DOCTOR_DOMAIN: 'gone.example' }) }),
     ],
     [
+      'a domain that takes no mail: no name server is to blame for the address of its null MX',
+      'outbound',
+      'fail',
+      /^null\.example \(POSTHORN_DOCTOR_DOMAIN\) .*\(null MX\).*name another domain/,
+      () => {
+        dns.zone['null.example'] = { mx: [{ preference: 0, exchange: '.' }] }
+        return { settings: settings({ POSTHORN_DOCTOR_DOMAIN: 'null.example' }) }
+      },
+    ],
+    [
       'a relay that is away',
       'outbound',
       'fail',

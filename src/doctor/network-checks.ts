@@ -52,9 +52,10 @@ async function checkMailHosts(settings: Settings, dns: Dns, connectMs: number): 
     .flatMap((record) => (record.type === 'MX' ? [record.data] : []))
     .sort((one, other) => (one.preference ?? 0) - (other.preference ?? 0))
     .map(({ exchange }) => exchange)
+    .filter((exchange) => exchange !== '' && exchange !== '.') // a null MX (RFC 7505)
   if (hosts.length === 0)
     return fail(
-      `${domain} (POSTHORN_DOCTOR_DOMAIN) has no mail hosts, so the name servers say: name another domain, or look at them (POSTHORN_DNS_SERVERS).`,
+      `${domain} (POSTHORN_DOCTOR_DOMAIN) has no mail hosts, or takes no mail at all (null MX), so the name servers say: name another domain, or look at them (POSTHORN_DNS_SERVERS).`,
     )
   const port = settings.POSTHORN_MX_PORT
   // All at once: a firewall that swallows everything takes the whole time of each.

@@ -1,7 +1,7 @@
 // Machines that are set up otherwise than ours: what they have of Node and npm, and what they say of both, ends in an installation that works or in one
 // sentence that names the way out.
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -118,6 +118,19 @@ test("npm start finds its checkout beside somebody's exported CDPATH", () => {
     encoding: 'utf8',
   })
   expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+/), stderr: '' })
+})
+
+test('and so does CI', () => {
+  const elsewhere = temporaryFolder()
+  mkdirSync(join(elsewhere, '.ci'))
+  const tools = temporaryFolder()
+  writeFileSync(join(tools, 'npm'), '#!/bin/sh\npwd -P\n', { mode: 0o755 })
+  const { status, stdout } = spawnSync('bash', ['.ci/run'], {
+    cwd: root,
+    env: { PATH: `${tools}:${process.env['PATH']}`, CDPATH: elsewhere },
+    encoding: 'utf8',
+  })
+  expect([status, stdout]).toEqual([0, `${realpathSync(root)}\n`])
 })
 
 test('a checkout that Node loads nothing from says so', () => {
