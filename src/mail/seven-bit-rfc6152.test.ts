@@ -135,6 +135,25 @@ describe('one body', () => {
     expect(seen(readMime(Buffer.from(converted(before), 'latin1')))).toEqual(seen(readMime(before)))
   })
 
+  test('nor does a line that no reader shows, before the first delimiter or behind the last', () => {
+    const aside = '--in\xe9er\r\nContent-Type: image/gif\r\n\r\nGIF'
+    const mail = lines(
+      'MIME-Version: 1.0',
+      'Content-Type: multipart/mixed; boundary="in?er"',
+      '',
+      aside,
+      '--in?er',
+      '',
+      'the text',
+      '--in?er--',
+      aside,
+      '',
+    )
+    const form = converted(Buffer.from(mail, 'latin1'))
+    expect(seen(readMime(Buffer.from(form)))).toEqual(seen(readMime(Buffer.from(mail, 'latin1'))))
+    expect(form.match(/^--in/gm)).toHaveLength(2)
+  })
+
   test('a soft line break makes no delimiter out of the middle of a line', () => {
     for (let before = 60; before < 80; before++) {
       const text = `${'x'.repeat(before)}--inner and then some more of the line, ß`
@@ -221,8 +240,7 @@ describe('a tree', () => {
     ])
     expect(form.match(/Content-Transfer-Encoding/g)).toHaveLength(6)
     expect(form.match(/^MIME-Version: 1\.0\r$/gm)).toHaveLength(2)
-    expect(form).toContain('\r\nDies sieht niemand: ??\r\n')
-    expect(form).toContain('\r\nauch das nicht: ??\r\n')
+    expect(form).not.toMatch(/niemand|auch das nicht/)
   })
 
   test('a parser that is not ours shows the same', async () => {

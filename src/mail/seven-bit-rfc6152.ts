@@ -67,9 +67,8 @@ class Draft {
 
   #multipart(entity: MimeEntity): void {
     this.#composite(entity, (part) => this.#entity(part))
-    // No reader shows these, and nothing says how they are encoded.
-    for (const aside of [entity.preamble, entity.epilogue])
-      if (!isAscii(aside)) this.#replace(aside, Buffer.from(aside.map((octet) => (octet < 128 ? octet : QUESTION))))
+    // No reader shows these, and nothing says how they are encoded. With other octets in their place a line might become a delimiter.
+    for (const aside of [entity.preamble, entity.epilogue]) if (!isAscii(aside)) this.#replace(aside, Buffer.alloc(0))
   }
 
   /** Never encoded itself (RFC 2045 6.4). One that says it is, although it may not be, is read differently by everyone. */
@@ -129,7 +128,6 @@ class Draft {
   }
 }
 
-const QUESTION = 63
 const lineEnd = Buffer.from('\r\n')
 
 function isIdentity(encoding: string): boolean {
