@@ -97,11 +97,15 @@ const whereWords = {
 /** Of `paced`, where other hosts were asked before the one that was left for later: what the last of them did follows. */
 const othersAskedWords = 'The destination wants fewer messages for now; nobody else was asked.'
 
+/** Of `malformed` where it was a reply, but none to what was said: a 354 to the final dot, a 250 to DATA. */
+const strayWords = 'The other side answered with a code that means nothing there.'
+
 function seenWords({ reply, trouble, cause, peer, phase }: Facts): string {
   const host = peer?.host ?? 'The other side'
   const said = reply === undefined ? '' : `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
   if (trouble === undefined) return said
   if (trouble === 'tls_failed' && phase === 'route') return policyWords
+  if (trouble === 'malformed' && reply !== undefined) return `${strayWords} ${said}`
   if (trouble === 'tls_failed' && reply !== undefined) return `${troubleWords[trouble]} ${said}`
   return `${wordsOf(trouble, cause)}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
 }

@@ -136,7 +136,19 @@ describe('every kind of end', () => {
       'a 354 to the dot',
       { ...pastDot, trouble: 'malformed', ...said(354, 'go on') },
       ['delivery_unknown', 'eod_malformed', undefined, undefined, undefined, undefined],
+      'Remote acceptance cannot be proven; the message is not sent again. The other side answered with a code that means nothing there. mx.example.org said to the final dot: 354 go on',
+    ],
+    [
+      'what is no reply to the dot',
+      { ...pastDot, trouble: 'malformed' },
+      ['delivery_unknown', 'eod_malformed', undefined, undefined, undefined, undefined],
       'Remote acceptance cannot be proven; the message is not sent again. The other side answered with something that is no SMTP reply. (mx.example.org, eod)',
+    ],
+    [
+      'a 250 to DATA',
+      { phase: 'data', trouble: 'malformed', ...said(250, 'ok') },
+      ['retrying', 'lost_before_eod', undefined, undefined, undefined, undefined],
+      'The other side answered with a code that means nothing there. mx.example.org said to DATA: 250 ok',
     ],
     [
       'a claim that may be armed',
