@@ -466,6 +466,40 @@ describe('refused, because it cannot be examined within the limits', () => {
     expect(whole(mail(...texts.slice(100), ...files.slice(1)))).toEqual(clean)
   })
 
+  test.each([
+    [
+      'behind a hundred other parameters',
+      `${Array.from({ length: 100 }, (_, n) => `p${n}=1`).join(';\r\n ')}; boundary=xx`,
+    ],
+    ['of 300 octets', `boundary="${'x'.repeat(300)}"`],
+    ['of a whole line', `\r\n boundary="${'x'.repeat(980)}"`],
+    ['with a blank at its end, which no delimiter can have', 'boundary="xx "'],
+  ])('a boundary %s hides no attachment', (_, parameters) => {
+    const [boundary = ''] = /x+(?=[ "]|$)/.exec(parameters) ?? []
+    const bearing = (...parts: string[]): Buffer =>
+      Buffer.from(
+        `From: a@b.example\r\nContent-Type: multipart/mixed;\r\n ${parameters}\r\n\r\n${parts.map((each) => `--${boundary}\r\n${each}`).join('')}--${boundary}--\r\n`,
+        'latin1',
+      )
+    const files = Array.from({ length: limits.attachmentsMax + 1 }, (_each, n) => part('7bit', `${n}`))
+    expect(whole(bearing(...files))).toEqual({ kind: 'overfull', count: files.length })
+    expect(whole(bearing(...files.slice(1)))).toEqual(clean)
+    expect(whole(bearing(part('base64', wrapped(packed))))).toEqual(infected)
+  })
+
+  test.each([
+    `inline${Array.from({ length: 100 }, (_, n) => `;\r\n p${n}=1`).join('')}; filename=a.txt`,
+    'inline; filename*1=a; filename*2=.txt',
+    'inline; filename*00=a; filename*01=.txt',
+    'inline filename=a.txt',
+    'filename=a.txt',
+    'inline\r\nContent-Disposition: attachment',
+  ])('a text that some readers have for a file counts as one: %j', (disposition) => {
+    const note = `Content-Type: text/plain\r\nContent-Disposition: ${disposition}\r\n\r\nx\r\n`
+    const files = Array.from({ length: limits.attachmentsMax + 1 }, () => note)
+    expect(whole(mail(...files))).toEqual({ kind: 'overfull', count: files.length })
+  })
+
   test('a submitted mail that holds a piece of one that was cut: a reader makes the file of several', () => {
     const piece = `Content-Type: Message/Partial; id="a@b.example"; number=1; total=2\r\n\r\n${part('base64', wrapped(packed).slice(0, 40))}`
     const refused = { kind: 'refused', why: expect.stringMatching(/message\/partial/) }

@@ -1,6 +1,6 @@
 // Which parts of a mail are files, and which of these its author has attached to it: what the limits of a message count (specification 8).
-import { decodeWords, parseParameterized } from './mime-field.ts'
-import { decodedBody, fieldValue, type MimeEntity } from './mime-entity.ts'
+import { decodeWords, parseParameterized, unfolded } from './mime-field.ts'
+import { decodedBody, type MimeEntity } from './mime-entity.ts'
 
 export interface FilePart {
   /** Decoded; left out where it has none. */
@@ -10,9 +10,13 @@ export interface FilePart {
 
 /** Undefined for a text that is to be read where it stands. What is no text is a file, whatever it says of itself. For parts that are no multipart. */
 export function asFile(entity: MimeEntity): FilePart | undefined {
-  const disposition = parseParameterized(fieldValue(entity, 'content-disposition') ?? '')
-  const name = disposition.parameters.get('filename') ?? entity.contentType.parameters.get('name')
-  const isAttachment = disposition.value === 'attachment'
+  // Of two readers differ in which counts.
+  const dispositions = entity.fields
+    .filter(({ name }) => name === 'content-disposition')
+    .map((field) => parseParameterized(unfolded(field)))
+  const named = dispositions.find(({ parameters }) => parameters.has('filename'))
+  const name = named?.parameters.get('filename') ?? entity.contentType.parameters.get('name')
+  const isAttachment = dispositions.some(({ value }) => value === 'attachment')
   if (name === undefined && !isAttachment && entity.contentType.value.startsWith('text/')) return undefined
   return { ...(name !== undefined && { filename: decodeWords(name) }), isAttachment }
 }

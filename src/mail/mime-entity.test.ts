@@ -147,6 +147,29 @@ describe('the structure', () => {
     },
   )
 
+  test.each([
+    ['multipart/mixed; boundary=b', false],
+    ['Multipart/Mixed (a comment); boundary="b "', false],
+    ['multipart/mixed; boundary="bö"', false],
+    ['multipart/mixed boundary=b', true],
+    ['multipart/mixed and more; boundary=b', true],
+    ['multipart / mixed; boundary=b', true],
+    ['multipart/; boundary=b', true],
+    ['multipart/mixed; boundary=b\nContent-Type: text/plain', true],
+  ])('a multipart that some readers open is one, and not a sure one where others do not: %j', (type, malformed) => {
+    const boundary = type.includes('ö') ? 'bö' : 'b'
+    const message = read(`Content-Type: ${type}\n\n--${boundary}\n\none\n--${boundary}--\n`)
+    expect(message.parts.map(({ body }) => body.toString())).toEqual(['one'])
+    expect(message.malformed).toBe(malformed)
+  })
+
+  test('a boundary in an old charset is read by its octets', () => {
+    const message = read(
+      Buffer.from('Content-Type: multipart/mixed; boundary="b\xf6"\n\n--b\xf6\n\none\n--b\xf6--\n', 'latin1'),
+    )
+    expect(message.parts.map(({ body }) => body.toString())).toEqual(['one'])
+  })
+
   test('encoded bodies decode by their own encoding', () => {
     const body = (encoding: string, text: string) =>
       decodedBody(read(`Content-Transfer-Encoding: ${encoding}\n\n${text}`)).toString()

@@ -2,6 +2,7 @@
 // time, whatever comes: no end boundary, cut anywhere, nested without end. LF, CRLF and CR end a line alike. Nothing is copied: bodies
 // are views of the given bytes, decoded on demand. What exceeds a bound is left unread and named in `exceeded`: who must see
 // everything (a scanner) refuses then.
+import { isUtf8 } from 'node:buffer'
 import { randomInt } from 'node:crypto'
 import { limits } from '../config.ts'
 import { parseParameterized, unfolded } from './mime-field.ts'
@@ -32,7 +33,7 @@ export type MimeBounds = Readonly<Record<MimeBound, number>>
 export interface MimeMessage extends MimeEntity {
   /** Bounds that were met: there is more than what was read. */
   readonly exceeded: readonly MimeBound[]
-  /** Other readers may see another structure: a line in a header that is no field, a multipart without its end or its boundary. */
+  /** Other readers may see another structure: a line in a header that is no field, a type that is not sure, a multipart without its end or its boundary. */
   readonly malformed: boolean
 }
 
@@ -83,7 +84,6 @@ const TAB = 9
 const COLON = 58
 const DASH = 45
 const nothing: Buffer = Buffer.alloc(0)
-const boundaryOctetsMax = 256
 
 interface Progress {
   readonly bounds: MimeBounds
@@ -129,14 +129,14 @@ class Reader {
   #entity(depth: number, defaultType: string): MimeEntity {
     this.#progress.parts++
     const { fields, ended } = this.#header()
-    const contentType = contentTypeOf(fields, defaultType)
+    const { contentType, boundary, isSure } = typeOf(fields, defaultType)
+    if (!isSure) this.#progress.malformed = true
     const transferEncoding = encodingOf(fields)
     const start = this.#at
     const leaf = { fields, contentType, transferEncoding, parts: [], preamble: nothing, epilogue: nothing }
     if (ended) return { ...leaf, body: nothing }
     if (contentType.value.startsWith('multipart/')) {
-      const boundary = contentType.parameters.get('boundary') ?? ''
-      if (boundary === '' || boundary.length > boundaryOctetsMax) this.#progress.malformed = true
+      if (boundary === '' || boundary.length > limits.mailLineOctetsMax) this.#progress.malformed = true
       else if (this.#mayEnter(depth)) return { ...leaf, ...this.#multipart(start, boundary, depth, contentType.value) }
     }
     if (isMessage(contentType.value) && !isEncoded(transferEncoding) && this.#mayEnter(depth)) {
@@ -273,7 +273,7 @@ class Reader {
     const end = endOfLine(bytes, start)
     let textEnd = end
     while (textEnd > start && (bytes[textEnd - 1] === SPACE || bytes[textEnd - 1] === TAB)) textEnd--
-    if (textEnd - start > boundaryOctetsMax + 4 || !this.#mayBeOpen(start + 2, textEnd)) return false
+    if (textEnd - start > limits.mailLineOctetsMax + 4 || !this.#mayBeOpen(start + 2, textEnd)) return false
     const text = bytes.toString('latin1', start + 2, textEnd)
     const level = this.#open.get(text)
     const closed = level === undefined && text.endsWith('--') ? this.#open.get(text.slice(0, -2)) : undefined
@@ -311,12 +311,32 @@ interface Draft {
   end: number
 }
 
-function contentTypeOf(fields: readonly MimeField[], defaultType: string): Parameterized {
-  const field = fields.find(({ name }) => name === 'content-type')
-  const read = field === undefined ? undefined : parseParameterized(unfolded(field))
-  if (read !== undefined && /^[^\s/]{1,127}\/[^\s/]{1,127}$/.test(read.value)) return read
-  return { value: defaultType, parameters: read?.parameters ?? new Map() }
+interface ReadType {
+  readonly contentType: Parameterized
+  /** Octets, as latin1, without the blanks at its end: none can stand there (RFC 2046 5.1.1), and behind a delimiter they are padding. */
+  readonly boundary: string
+  readonly isSure: boolean
 }
+
+/**
+ * Of two fields the first. It is not sure where readers differ in which of two counts, in whether they pass over what is wrong with it (blanks around the
+ * slash, words behind the type, no semicolon, no subtype), or over the whole field.
+ */
+function typeOf(fields: readonly MimeField[], defaultType: string): ReadType {
+  const [field, ...others] = fields.filter(({ name }) => name === 'content-type')
+  const { value, parameters, isLoose } = parseParameterized(field === undefined ? '' : unfolded(field))
+  const [, type, subtype] = mediaType.exec(value) ?? []
+  const read = type === undefined || (subtype === '' && type !== 'multipart') ? undefined : `${type}/${subtype}`
+  const isStrict = read === undefined || (read === value && subtype !== '' && isLoose !== true)
+  const boundary = (parameters.get('boundary') ?? '').trimEnd()
+  return {
+    contentType: { value: read ?? defaultType, parameters },
+    boundary: field !== undefined && isUtf8(field.raw) ? Buffer.from(boundary).toString('latin1') : boundary,
+    isSure: others.length === 0 && isStrict,
+  }
+}
+
+const mediaType = /^([^\s/]{1,127})\s*\/\s*([^\s/]{0,127})(?:\s|$)/
 
 function encodingOf(fields: readonly MimeField[]): string {
   const field = fields.find(({ name }) => name === 'content-transfer-encoding')

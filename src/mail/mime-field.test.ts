@@ -14,10 +14,17 @@ describe('parameters', () => {
     ['multipart/report; report-type=delivery-status; boundary=a=b', 'multipart/report', { 'report-type': 'delivery-status', boundary: 'a=b' }], // prettier-ignore
     ['text/plain; name="unclosed; a=b', 'text/plain', { name: 'unclosed; a=b' }],
     ['text/plain; (unclosed', 'text/plain', {}],
+    ['text/html charset=utf-8', 'text/html', { charset: 'utf-8' }],
+    ['text/html\tformat = flowed; charset=utf-8', 'text/html', { format: 'flowed', charset: 'utf-8' }],
+    ['filename="a b"', '', { filename: 'a b' }],
+    ['text/"plain=x"', 'text/plain=x', {}],
     [';;;=;a=;=b', '', { a: '' }],
     ["a/b; filename*=utf-8'en'%e2%82%ac%20x", 'a/b', { filename: '€ x' }],
     ["a/b; filename=plain; filename*=iso-8859-1''%e9", 'a/b', { filename: 'é' }],
-    ["a/b; f*1=two; f*0*=utf-8''%c3; f*2*=%a9; f*4=lost", 'a/b', { f: 'Ãtwo©' }],
+    ["a/b; f*1=two; f*0*=utf-8''%c3; f*2*=%a9; f*4=four", 'a/b', { f: 'Ãtwo©four' }],
+    ['a/b; f*1=one; f*2=two', 'a/b', { f: 'onetwo' }],
+    ['a/b; f*01=one; f*00=zero; f=none', 'a/b', { f: 'zeroone' }],
+    ["a/b; f*0=plain; f*0*=utf-8''%c3%a9; f*1=one", 'a/b', { f: 'éone' }],
     ["a/b; f*0*=utf-8''%c3; f*1*=%a9", 'a/b', { f: 'é' }],
     ['a/b; f*0=one; f*1=two', 'a/b', { f: 'onetwo' }],
     ["a/b; f*=no-such-charset''%zz%41", 'a/b', { f: '%zzA' }],
@@ -26,6 +33,16 @@ describe('parameters', () => {
     const read = parseParameterized(text)
     expect(read.value).toBe(value)
     expect(Object.fromEntries([...read.parameters].filter(([name]) => !name.includes('*')))).toEqual(parameters)
+  })
+
+  test('a megabyte of them costs little, and the last one counts', () => {
+    const many = (form: (n: number) => string): string =>
+      `a/b${Array.from({ length: 80_000 }, (_, n) => form(n)).join('')}`
+    const effort = effortOf(() => {
+      for (const form of [(n: number) => `;p${n}=1`, (n: number) => `; f*${n}*=%41`, (n: number) => `; f${n}*0=a`])
+        expect(parseParameterized(`${many(form)}; last=1`).parameters.get('last')).toBe('1')
+    })
+    expect(effort).toBeLessThan(2_000)
   })
 
   test('what we write reads back', () => {
@@ -49,6 +66,7 @@ describe('encoded words', () => {
     ['=?utf-8?q?caf=C3?= =?iso-8859-1?q?=e9?=', 'cafÃé'],
     ['=?utf-8*en?q?x?=', 'x'],
     ['=?us-ascii?q?x', '=?us-ascii?q?x'],
+    ['=?utf-8?q?caf=C3=A9 au lait?= =?utf-8?b?w6 k=?=', 'café au laité'],
     ['=?nothing?q?x?=', 'x'],
   ]
   test.each(cases)('%s', (text, read) => expect(decodeWords(text)).toBe(read))

@@ -16,6 +16,8 @@ export interface Parameterized {
   readonly value: string
   /** By lower-case name; the first one of a name counts. */
   readonly parameters: ReadonlyMap<string, string>
+  /** No semicolon stands between the two: readers differ in what they make of it. */
+  readonly isLoose?: true
 }
 
 /** The value in one line, without blanks around it. */
@@ -25,19 +27,24 @@ export function unfolded(field: MimeField): string {
   return (/[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, '') : text).trim()
 }
 
-const parametersMax = 64
-
 /** `value; name=text; name="text"; name*=utf-8''text; name*0=...`, with comments. Whatever is broken is left out. */
 export function parseParameterized(text: string): Parameterized {
   const scan = new Scan(text)
-  const value = scan.token(';').toLowerCase()
   const sections = new Map<string, string>()
-  while (scan.pass(';') && sections.size < parametersMax) {
-    const name = scan.token('=;').toLowerCase()
+  const take = (name: string): void => {
     const given = scan.pass('=') ? scan.token(';') : undefined
     if (name !== '' && given !== undefined && !sections.has(name)) sections.set(name, given)
   }
-  return { value, parameters: joined(sections) }
+  let value = scan.token('=;').toLowerCase()
+  // `text/html charset=utf-8`, or a parameter alone.
+  const isLoose = scan.isAt('=')
+  if (isLoose) {
+    const blank = Math.max(value.lastIndexOf(' '), value.lastIndexOf('\t'))
+    take(value.slice(blank + 1))
+    value = value.slice(0, Math.max(0, blank)).trimEnd()
+  }
+  while (scan.pass(';')) take(scan.token('=;').toLowerCase())
+  return { value, parameters: joined(sections), ...(isLoose && { isLoose }) }
 }
 
 /** Goes once over the text; quoted strings lose their quotes, comments (RFC 5322 3.2.2) vanish. */
@@ -49,8 +56,12 @@ class Scan {
     this.#text = text
   }
 
+  isAt(character: string): boolean {
+    return this.#text[this.#at] === character
+  }
+
   pass(character: string): boolean {
-    if (this.#text[this.#at] !== character) return false
+    if (!this.isAt(character)) return false
     this.#at++
     return true
   }
@@ -87,32 +98,42 @@ class Scan {
   }
 }
 
-/** RFC 2231: sections in their numbers' order, and the charset of the first one. The extended form wins over the plain one. */
+interface Section {
+  /** -1: it is the whole. */
+  readonly number: number
+  readonly isEncoded: boolean
+  readonly text: string
+}
+
+/** RFC 2231. The extended form wins over the plain one. */
 function joined(sections: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
   const out = new Map<string, string>()
-  for (const [name, text] of sections) if (!name.includes('*')) out.set(name, text)
-  for (const name of sections.keys()) {
-    const base = /^([^*]+)\*(?:0\*?)?$/.exec(name)?.[1]
-    if (base !== undefined) out.set(base, extended(base, sections))
+  const extended = new Map<string, Section[]>()
+  for (const [name, text] of sections) {
+    if (!name.includes('*')) out.set(name, text)
+    const [, base, digits, star] = /^([^*]+)\*(?:(\d{1,9})(\*?))?$/.exec(name) ?? []
+    if (base === undefined) continue
+    const all = extended.get(base) ?? []
+    all.push({ number: Number(digits ?? -1), isEncoded: digits === undefined || star === '*', text })
+    extended.set(base, all)
   }
+  for (const [base, all] of extended) out.set(base, decoded(all))
   return out
 }
 
-function extended(base: string, sections: ReadonlyMap<string, string>): string {
-  const alone = sections.get(`${base}*`)
+/** In the order of their numbers, whichever these are: other readers, too, join what has a gap, or begins with 1. The first one tells the charset. */
+function decoded(all: readonly Section[]): string {
+  const sorted = all.toSorted(
+    (one, other) => one.number - other.number || Number(other.isEncoded) - Number(one.isEncoded),
+  )
+  const each = sorted[0]?.number === -1 ? sorted.slice(0, 1) : sorted
   let charset: string | undefined
   const octets: Buffer[] = []
-  for (let section = 0; section < parametersMax; section++) {
-    const encoded: string | undefined = alone ?? sections.get(`${base}*${section}*`)
-    const plain = sections.get(`${base}*${section}`)
-    if (encoded === undefined && plain === undefined) break
-    if (encoded === undefined) octets.push(Buffer.from(plain ?? ''))
-    else {
-      const prefix = section === 0 ? /^([^']{0,40})'[^']{0,40}'/.exec(encoded) : null
-      charset ??= prefix?.[1]
-      octets.push(percentDecoded(encoded.slice(prefix?.[0].length ?? 0)))
-    }
-    if (alone !== undefined) break
+  for (const [at, { number, isEncoded, text }] of each.entries()) {
+    if (number === each[at - 1]?.number) continue
+    const prefix = at === 0 && isEncoded ? /^([^']{0,40})'[^']{0,40}'/.exec(text) : null
+    charset ??= prefix?.[1]
+    octets.push(isEncoded ? percentDecoded(text.slice(prefix?.[0].length ?? 0)) : Buffer.from(text))
   }
   return decodeCharset(Buffer.concat(octets), charset)
 }
@@ -126,9 +147,12 @@ function percentDecoded(text: string): Buffer {
   )
 }
 
-const encodedWord = /=\?([^?\s*]{1,40})(?:\*[^?\s]{0,40})?\?([BbQq])\?([^?\s]{0,998})\?=/g
+const encodedWord = /=\?([^?\s*]{1,40})(?:\*[^?\s]{0,40})?\?([BbQq])\?([^?\r\n]{0,998})\?=/g
 
-/** Text with its encoded words read, each for itself. Blanks between two of them vanish, and a character may be split over two (which RFC 2047 forbids). */
+/**
+ * Text with its encoded words read, each for itself, also those that hold blanks, as some programs write them. Blanks between two of them vanish, and a
+ * character may be split over two (which RFC 2047 forbids, as it does blanks inside).
+ */
 export function decodeWords(text: string): string {
   if (!text.includes('=?')) return text
   let out = ''

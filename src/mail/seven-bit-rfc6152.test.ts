@@ -295,6 +295,11 @@ describe('what has no such form', () => {
       ),
     ],
     ['a multipart without its end', lines(mime, 'Content-Type: multipart/mixed; boundary=b', '', '--b', '', 'ß', '')],
+    [
+      'a type that only some readers find',
+      lines(mime, 'Content-Type: multipart/mixed boundary=b', '', '--b', '', 'ß', '--b--', ''),
+    ],
+    ['two types', lines(mime, 'Content-Type: text/plain', 'Content-Type: text/html', '', 'ß', '')],
     ['a multipart without a boundary', lines(mime, 'Content-Type: multipart/mixed', '', 'ß', '')],
     [
       'a structure beyond bounds',
