@@ -16,6 +16,14 @@ test.each([
   'Undeliverable: Your parcel is delayed',
   'Returned mail: your order has not yet been delivered',
   'Delivery Status Notification (Failure): Flight LX 1 delayed',
+  'Undelivered: Your parcel is delayed',
+  'Undeliverable: Warning: this is the last reminder',
+  'Mail delivery failed: Your parcel is delayed',
+  'Failure notice: Your parcel is delayed',
+  'Unzustellbar: Your parcel is delayed',
+  'Nicht zustellbar: Your parcel is delayed',
+  'Non remis : Your parcel is delayed',
+  'No se pudo entregar: Your parcel is delayed',
 ])('a subject that quotes ours is no word of the mail system: %s', (subject) => {
   const words = 'Your message could not be delivered.\n\nann@example.org\n550 5.1.1 no such user'
   expect(readBounceText(words, subject).delayed).toBe(false)
@@ -26,6 +34,7 @@ test.each([
   'Delayed Mail (still being retried)',
   'Warning: message still undelivered after 4 hours',
   'Returned mail: warning: could not send message for past 4 hours',
+  'Temporary delivery failure: Your parcel',
 ])('a subject that says so in its own words is one of a delay: %s', (subject) => {
   const words = 'Message could not be delivered for 4 hours.\n\nann@example.org\n451 4.4.1 no answer'
   expect(readBounceText(words, subject).delayed).toBe(true)

@@ -37,7 +37,9 @@ const quotesBehind =
   /\b(?:undeliver(?:able|ed)|returned (?:mail|message|e-?mail|to sender)|(?<!temporary )(?:delivery|mail|message) fail(?:ure|ed)|failure (?:notice|notification)|status notification \(failure|unzustellbar|nicht zustellbar|non remis|no se pudo entregar)\b/
 const ownWords = (subject: string): string =>
   // "Returned mail: warning: could not send message for past 4 hours" is sendmail's own.
-  subject.includes('warning: ') ? subject : subject.slice(0, quotesBehind.exec(subject)?.index ?? subject.length)
+  /^(?:returned mail: )?warning: /.test(subject)
+    ? subject
+    : subject.slice(0, quotesBehind.exec(subject)?.index ?? subject.length)
 
 /** `notice` is what the mail system wrote, without the mail that it returns; `subject` decoded. */
 export function readBounceText(notice: string, subject: string): TextBounce {
