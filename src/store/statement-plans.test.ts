@@ -563,10 +563,12 @@ test('a page of events that were written elsewhere, behind a restore of very man
 })
 
 test('what receivers said of the last day, in an installation that sends very much', async () => {
+  // A statement has its time, also on a busy machine: what an event sets off is another test's.
+  await world.db.run('alter table events disable trigger user')
   await world.db.run(
     `with mail as (
-       select n, (left(uuid_floor(app_now() - n * interval '3 seconds')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id
-         from generate_series(1, 60000) n),
+       select n, (left(uuid_floor(app_now() - n * interval '6 seconds')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id
+         from generate_series(1, 20000) n),
      attempt as (
        insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
        select $1, id, 1, app_now(), 'accepted', '{"smtp": {"host": "mx.example.org"}}' from mail),
@@ -577,6 +579,7 @@ test('what receivers said of the last day, in an installation that sends very mu
      select $1, id, 3, 'soft_bounce', '{"class": "policy"}', 'session', app_now() from mail where n > 1`,
     [sender.workspaceId],
   )
+  await world.db.run('alter table events enable trigger user')
   expect(await pagesOf(readRefusalFacts)).toBeLessThan(5_000)
   const facts = {
     host: 'mx.example.org',
