@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { freePort, greeting } from './postfix.ts'
+import { wholeWithUs } from './with-us.ts'
 
 const exim = '/var/cache/posthorn-tests/usr/sbin/exim4'
 
@@ -27,8 +28,8 @@ export interface Exim {
 export async function startExim(options: EximOptions): Promise<Exim> {
   const { home, config } = await homeOf((folder) => configOf(folder, options))
   const port = await freePort()
-  // -q1s: looks at its queue every second. In the foreground, so that it is ours to end.
-  const child = spawn(exim, ['-C', config, '-bdf', '-q1s', '-oX', `127.0.0.1.${port}`], {
+  // -q1s: looks at its queue every second.
+  const child = spawn(...wholeWithUs(exim, ['-C', config, '-bdf', '-q1s', '-oX', `127.0.0.1.${port}`]), {
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   let complaints = ''
@@ -41,13 +42,13 @@ export async function startExim(options: EximOptions): Promise<Exim> {
       .map((path) => readFileSync(path, 'utf8'))
       .join('') + complaints
   const stop = async () => {
-    child.kill('SIGTERM')
+    child.kill('SIGKILL')
     await exited
-    // Its queue runners end a moment after it.
+    // The others end a moment after it.
     rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
   }
   try {
-    await Promise.race([greetingOf(port), exited.then(() => Promise.reject(new Error('it has ended')))])
+    await Promise.race([greeting(port), exited.then(() => Promise.reject(new Error('it has ended')))])
   } catch (error) {
     const words = said().slice(-2_000)
     await stop()
@@ -66,7 +67,8 @@ export async function submitThroughExim(
   const { home, config } = await homeOf((folder) => smarthostConfigOf(folder, next))
   try {
     // -odi: it comes back when it has tried.
-    const child = spawn(exim, ['-C', config, '-odi', '-i', '-f', from, ...to], { stdio: ['pipe', 'ignore', 'inherit'] })
+    const args = ['-C', config, '-odi', '-i', '-f', from, ...to]
+    const child = spawn(...wholeWithUs(exim, args), { stdio: ['pipe', 'ignore', 'inherit'] })
     child.stdin.end(mail)
     await once(child, 'exit')
     return readFileSync(join(home, 'log', 'main'), 'utf8')
@@ -92,18 +94,6 @@ async function homeOf(configIn: (home: string) => string): Promise<{ home: strin
   const config = join(home, 'exim.conf')
   writeFileSync(config, configIn(home))
   return { home, config }
-}
-
-/** Its listener comes a moment after its process. */
-async function greetingOf(port: number): Promise<void> {
-  for (let tries = 0; ; tries++) {
-    try {
-      return await greeting(port)
-    } catch (error) {
-      if (tries === 100) throw error
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    }
-  }
 }
 
 const smarthostConfigOf = (

@@ -18,6 +18,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Certificate } from './certificates.ts'
+import { wholeWithUs } from './with-us.ts'
 
 const exec = promisify(execFile)
 
@@ -83,16 +84,19 @@ export async function runPostfix(configure: (home: string, postfixUser: number) 
   writeFileSync(at('master.cf'), masterCf(port))
 
   const said = () => (existsSync(at('log')) ? readFileSync(at('log'), 'utf8') : '')
+  const child = spawn(...wholeWithUs('/usr/sbin/postfix', ['-c', home, 'start-fg']), { stdio: 'ignore' })
+  const exited = once(child, 'exit')
   const stop = async () => {
-    await exec('/usr/sbin/postfix', ['-c', home, 'stop'])
-    rmSync(home, { recursive: true, force: true })
+    child.kill('SIGKILL')
+    await exited
+    // The others end a moment after it.
+    rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
   }
   try {
-    await exec('/usr/sbin/postfix', ['-c', home, 'start'])
-    await greeting(port)
+    await Promise.race([greeting(port), exited.then(() => Promise.reject(new Error('it has ended')))])
   } catch (error) {
     const words = said().slice(-2_000)
-    await stop().catch(() => undefined) // perhaps it never ran
+    await stop()
     throw new Error(`Postfix does not start: ${words}`, { cause: error })
   }
   return { port, said, stop }
@@ -179,8 +183,19 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** `postfix start` returns when its master listens; the first word of its server is the proof that it serves. */
+/** A listener comes a moment after its process; the first word of its server is the proof that it serves. */
 export async function greeting(port: number): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await firstWord(port)
+    } catch (error) {
+      if (tries === 1_200) throw error
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+}
+
+async function firstWord(port: number): Promise<void> {
   const socket = connect(port, '127.0.0.1').setTimeout(10_000, () => socket.destroy(new Error('no greeting')))
   const [first] = (await once(socket, 'data')) as [Buffer]
   socket.end('QUIT\r\n')

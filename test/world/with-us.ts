@@ -7,3 +7,20 @@ export const withUs = (
   args: readonly string[],
   as: readonly string[] = [],
 ): [program: string, args: string[]] => ['/usr/bin/setpriv', ['--pdeathsig', 'KILL', ...as, program, ...args]]
+
+/**
+ * The same for one whose processes leave it, as a mail server's do: in a namespace of their own, which root can make, none outlives the first. That is a shell which waits: who
+ * gives up rights is no longer told of such a death. It is ended by SIGKILL; any other signal reaches only whoever waits for it.
+ */
+export const wholeWithUs = (program: string, args: readonly string[]): [program: string, args: string[]] =>
+  withUs('/usr/bin/unshare', [
+    '--pid',
+    '--fork',
+    '--kill-child',
+    '/bin/sh',
+    '-c',
+    '"$@"; exit $?',
+    'sh',
+    program,
+    ...args,
+  ])
