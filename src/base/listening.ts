@@ -31,6 +31,8 @@ const troubles: Readonly<Record<string, (from: From) => string>> = {
   EACCES: ({ port }) =>
     `this user may not open ports below 1024${port === undefined ? '' : `; set ${port} to one above 1023`}`,
   EADDRNOTAVAIL: (from) => `that is no address of this machine${otherAddress(from)}`,
+  EAFNOSUPPORT: ({ host }) =>
+    `this machine has no IPv6${host === undefined ? '' : `; set ${host} to an address of IPv4, such as 0.0.0.0 for all`}`,
   ENOTFOUND: (from) => `no address has this name${otherAddress(from)}`,
   EAI_AGAIN: (from) => `the address of this name cannot be looked up now${otherAddress(from)}`,
 }

@@ -8,7 +8,8 @@ const farAway = [
   ['udp6', '2001:503:ba3e::2:30'],
 ] as const
 
-const noWayCodes: readonly unknown[] = ['ENETUNREACH', 'EHOSTUNREACH', 'ENETDOWN', 'EADDRNOTAVAIL']
+/** The last: whose kernel has no IPv6 at all. */
+const noWayCodes: readonly unknown[] = ['ENETUNREACH', 'EHOSTUNREACH', 'ENETDOWN', 'EADDRNOTAVAIL', 'EAFNOSUPPORT']
 
 /** That there is no way to somebody, be it that this machine has none, or that a router said so. */
 export const isNoWay = (code: unknown): boolean => noWayCodes.includes(code)

@@ -69,6 +69,7 @@ const causeWords: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'nobody answered in time',
   EHOSTUNREACH: 'the host is out of reach',
   ENETUNREACH: 'its network is out of reach',
+  EAFNOSUPPORT: 'this machine has no IPv6',
 }
 
 /** Of `tls_failed` before any host was asked. */
