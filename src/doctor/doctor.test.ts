@@ -1020,6 +1020,23 @@ describe('what is broken is found, and what to do is said', () => {
     mute.close()
   })
 
+  test('a machine from which IPv6 alone leads to mail hosts is not told that port 25 is closed, but whom it cannot reach', async () => {
+    const overIpv6 = createServer((socket) => socket.on('error', () => undefined).end('220 mx.test hello\r\n'))
+    await once(overIpv6.listen(0, '::1'), 'listening')
+    dns.zone['six.example'] = { mx: [{ preference: 10, exchange: 'mx.six.example' }] }
+    dns.zone['mx.six.example'] = { a: ['127.0.0.1'], aaaa: ['::1'] }
+    const more = {
+      POSTHORN_DOCTOR_DOMAIN: 'six.example',
+      POSTHORN_MX_PORT: String((overIpv6.address() as AddressInfo).port),
+    }
+    const { outbound } = await found({ settings: settings(more) })
+    expect([outbound.status, outbound.detail]).toEqual([
+      'warn',
+      expect.stringMatching(/over IPv6 alone \(over IPv4: mx\.six\.example: ECONNREFUSED\).*relay \(POSTHORN_ROUTE\)/),
+    ])
+    overIpv6.close()
+  })
+
   test('a check that hangs does not keep the others', async () => {
     const never = { facts: () => new Promise<never>(() => undefined) }
     const began = performance.now()

@@ -58,19 +58,27 @@ async function checkMailHosts(settings: Settings, dns: Dns, connectMs: number): 
       `${domain} (POSTHORN_DOCTOR_DOMAIN) has no mail hosts, or takes no mail at all (null MX), so the name servers say: name another domain, or look at them (POSTHORN_DNS_SERVERS).`,
     )
   const port = settings.POSTHORN_MX_PORT
+  const greeted = async (host: string, type: 'A' | 'AAAA') => {
+    const { kind, records } = await dns.ask(host, type)
+    const [record] = records
+    if (record?.type !== 'A' && record?.type !== 'AAAA')
+      return { host, said: kind === 'failure' ? noAnswer : 'no IPv4 address', asked: false }
+    return { host, said: await greetingOf(() => connect({ host: record.data, port }), connectMs), asked: true }
+  }
   // All at once: a firewall that swallows everything takes the whole time of each.
-  const seen = await Promise.all(
-    hosts.slice(0, limits.doctorHostsTried).map(async (host) => {
-      const { kind, records } = await dns.ask(host, 'A')
-      const [record] = records
-      if (record?.type !== 'A') return { host, said: kind === 'failure' ? noAnswer : 'no IPv4 address', asked: false }
-      return { host, said: await greetingOf(() => connect({ host: record.data, port }), connectMs), asked: true }
-    }),
-  )
-  const good = seen.find(({ said }) => said.startsWith('220'))
+  const over = (type: 'A' | 'AAAA') =>
+    Promise.all(hosts.slice(0, limits.doctorHostsTried).map((host) => greeted(host, type)))
+  const [seen, overIpv6] = await Promise.all([over('A'), over('AAAA')])
+  const isGood = ({ said }: { readonly said: string }) => said.startsWith('220')
+  const good = seen.find(isGood)
   if (good !== undefined) return ok(`${good.host} answered on port ${port}.`)
   const words = seen.map(({ host, said }) => `${host}: ${said}`).join('; ')
-  return seen.some(({ asked }) => asked)
+  const other = overIpv6.find(isGood)
+  if (other !== undefined)
+    return warn(
+      `${other.host} answered on port ${port} over IPv6 alone (over IPv4: ${words}): mail hosts that have no IPv6, as many have none, are out of reach from here. Have the port opened over IPv4, too, where this machine has that, or send through a relay (POSTHORN_ROUTE).`,
+    )
+  return [...seen, ...overIpv6].some(({ asked }) => asked)
     ? fail(
         `No mail host of ${domain} could be reached on port ${port} (${words}). Many providers of servers close it: ask them to open it, or send through a relay (POSTHORN_ROUTE).`,
       )
