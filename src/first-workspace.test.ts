@@ -2,9 +2,11 @@
 import { afterAll, expect, test } from 'vitest'
 import { freshDatabase } from '../test/world/postgres.ts'
 import { aWorkspace, makeFirstLogin, makeFirstWorkspace } from './first-workspace.ts'
+import { sealedAs } from './base/secret.ts'
 import { openDatabase } from './store/database.ts'
 import { readFirstSecrets } from './store/first-secrets.ts'
 import { openVault } from './store/mac-root.ts'
+import { isMailReal } from './store/routes.ts'
 import { welcome } from './welcome.ts'
 import { readSettings } from './config.ts'
 import { beginLoginAnew } from './workspace/workspace.ts'
@@ -102,6 +104,21 @@ test('who reads the start sees that nobody delivers, why, and the command that e
   expect(printed('fence', 'restored')).toContain('A backup was restored')
   expect(printed('drain', 'operator')).toMatch(/DELIVERY IS STOPPED by posthorn drain[^]*\/posthorn drain --off\n/)
   expect(printed('pause', 'timeline')).toMatch(/DELIVERY WAITS \(timeline\)[^]*goes on by itself/)
+})
+
+test('who reads the start is not told that nothing leaves this machine where one workspace has a route of its own', async () => {
+  const vault = await openVault({ all: () => ['k'.repeat(32)] }, db)
+  await makeFirstWorkspace(db, vault, 'node.test')
+  const goes = async () => {
+    const isReal = await isMailReal(db, vault, { kind: 'sandbox' })
+    return /^ {2}Mail goes {2}(.*)$/m.exec(
+      welcome(readSettings({}), undefined, undefined, 'Shop', 'no engine', [], isReal),
+    )?.[1]
+  }
+  expect(await goes()).toBe('sandbox: nothing leaves this machine')
+  const [row] = await db.run<{ id: string }>('select id from workspaces')
+  await db.run('update workspaces set route_sealed = $1', [vault.seal('mx', sealedAs.route(row?.id ?? ''))])
+  expect(await goes()).toBe('sandbox, but for workspaces with a route of their own')
 })
 
 test('who is shown the first SMTP login is told of the certificate that libraries refuse, as long as it is ours', () => {

@@ -18,6 +18,7 @@ interface Monitored {
   readonly metrics: Metrics
   readonly child: DeliveryChild | undefined
   readonly roles: Pick<RunningRoles, 'deliveryState'>
+  readonly hasStarted: () => boolean
 }
 
 interface Page {
@@ -33,11 +34,12 @@ export async function serveMonitoring({
   metrics,
   child,
   roles,
+  hasStarted,
 }: Monitored): Promise<() => Promise<void>> {
   watchDisks(metrics, settings)
   const db = openDatabase(connection, { name: 'posthorn ready', connectionsMax: 1, answerMs: limits.databaseAnswerMs })
   metrics.measure(serverGauges, () => serverSamples(db, () => new Date()), limits.metricsKeptMs)
-  const readiness = watchReadiness(db, roles.deliveryState)
+  const readiness = watchReadiness(db, roles.deliveryState, hasStarted)
   const json = (status: number, value: object): Page => ({
     status,
     type: 'application/json',

@@ -18,20 +18,33 @@ export interface Readiness {
 /**
  * Strangers may ask as often as they like: whoever comes while a question is under way shares it, so that the database hears one at a time.
  */
-export function watchReadiness(db: Db, deliveryState: () => Promise<DeliveryState>): () => Promise<Readiness> {
-  const ask = remembered(() => readinessOf(db, deliveryState), { keepMs: () => 0, most: 1 })
+export function watchReadiness(
+  db: Db,
+  deliveryState: () => Promise<DeliveryState>,
+  hasStarted: () => boolean = () => true,
+): () => Promise<Readiness> {
+  const ask = remembered(() => readinessOf(db, deliveryState, hasStarted), { keepMs: () => 0, most: 1 })
   return () => ask('')
 }
 
-async function readinessOf(db: Db, deliveryState: () => Promise<DeliveryState>): Promise<Readiness> {
+async function readinessOf(
+  db: Db,
+  deliveryState: () => Promise<DeliveryState>,
+  hasStarted: () => boolean,
+): Promise<Readiness> {
   const [known, { answers, ownStop }] = await Promise.all([databaseState(db), deliveryState()])
   const own = ownStop === undefined ? [] : [`node: ${ownStops[ownStop]}`]
   const delivery = answers ? known.stops && sentenceOf([...known.stops, ...own]) : silentDelivery
   const nodeStop = answers ? ownStop : 'silent'
+  const started = hasStarted()
   // Acceptance goes on while delivery is stopped: mail is kept, and waits.
   return {
-    ready: known.ready && answers,
-    detail: { database: known.database, ...(delivery !== undefined && { delivery }) },
+    ready: known.ready && answers && started,
+    detail: {
+      database: known.database,
+      ...(delivery !== undefined && { delivery }),
+      ...(!started && { start: 'not at its end yet' }),
+    },
     ...(nodeStop !== undefined && { nodeStop }),
   }
 }

@@ -419,6 +419,39 @@ describe('two processes', () => {
     await expect.poll(ready, soon).toEqual(well)
   })
 
+  test('a start that is not at its end is no readiness, at neither port: who waits for that finds what the first start makes', async () => {
+    const ports = await freePorts(2)
+    const ready = () =>
+      Promise.all(
+        ports.map(async (port) => {
+          const answer = await fetch(`http://127.0.0.1:${port}/readyz`)
+          return [answer.status, await answer.json()]
+        }),
+      )
+    const detail = { database: 'reachable', delivery: 'not stopped' }
+    const not = [503, { status: 'not_ready', detail: { ...detail, start: 'not at its end yet' } }]
+    const well = [200, { status: 'ready', detail }]
+    const [http, metrics] = ports.map(String) as [string, string]
+    const owner = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 60_000 })
+    let starting: ReturnType<typeof serve> | undefined
+    try {
+      await owner.transaction(async (tx) => {
+        // The first login is the last that is made.
+        await tx.run('lock table users in access exclusive mode')
+        starting = serve({ POSTHORN_HTTP_PORT: http, POSTHORN_METRICS_PORT: metrics })
+        const seen = async () => {
+          await tx.run('select') // or the server would end a transaction that does nothing
+          return ready().catch(() => [])
+        }
+        await expect.poll(seen, { timeout: 60_000, interval: 50 }).toEqual([not, not])
+      })
+    } finally {
+      await owner.close()
+    }
+    await starting
+    expect(await ready()).toEqual([well, well])
+  })
+
   test('a database that takes nothing any more is no readiness, and the answer says why', async () => {
     const run = await serve({ POSTHORN_ROLES: 'api' })
     // The lines that were ended are heard of one by one.

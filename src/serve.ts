@@ -24,6 +24,7 @@ import { over, type Db } from './store/database.ts'
 import { embeddedPostgres } from './embedded/embedded.ts'
 import { openVault } from './store/mac-root.ts'
 import { readStops } from './store/fence.ts'
+import { isMailReal } from './store/routes.ts'
 import { warningsAbout, whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
 import { readSystemSender } from './workspace/workspace.ts'
@@ -72,6 +73,8 @@ interface Running {
 async function start(running: Running): Promise<void> {
   const { settings, log, end, stops } = running
   const { giveUp } = end
+  let started = false
+  const hasStarted = () => started
   const names = settings.POSTHORN_ROLES
   const metrics = makeMetrics('main', knownLabels)
   const little = checkMemory(usableMemory())
@@ -107,13 +110,14 @@ async function start(running: Running): Promise<void> {
     log: metrics.counting(log),
     metrics,
     dashboard: await dashboard,
+    hasStarted,
     ...(child !== undefined && { deliveryState: child.deliveryState }),
   })
   // Both processes at once: what one of them waits for is no matter of the other's.
   stops.push(async () => {
     await Promise.all([roles.stop(running.databaseMs), child?.stop(running.databaseMs)])
   })
-  stops.push(await serveMonitoring({ settings, connection, metrics, child, roles }))
+  stops.push(await serveMonitoring({ settings, connection, metrics, child, roles, hasStarted }))
   giveUp.throwIfAborted()
   // Last, and to its end once begun: its key is shown once, and a start that fails would have shown it to nobody.
   const {
@@ -121,17 +125,20 @@ async function start(running: Running): Promise<void> {
     login,
     workspace,
     stops: stopped,
+    isReal,
   } = await over(connection, async (db) => {
+    const isReal = await isMailReal(db, vault, settings.POSTHORN_ROUTE)
     const first = await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
     if (settings.POSTHORN_SYSTEM_MAILBOX === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
     if (names.includes('api')) await lookAtSender(db, vault, settings, log)
     const login = await makeFirstLogin(db, vault)
-    return { first, login, workspace: await aWorkspace(db, vault), stops: await readStops(db.rows) }
+    return { first, login, workspace: await aWorkspace(db, vault), stops: await readStops(db.rows), isReal }
   })
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
   const url = baseUrl(settings)
   log.started({ roles: names.join(','), url })
-  const box = welcome(settings, first, login, workspace, scanner.description, stopped)
+  const box = welcome(settings, first, login, workspace, scanner.description, stopped, isReal)
+  started = true
   lines(2).flush() // what people read stands below the log of the start, and not in the middle of it
   say(1, `${box}posthorn ready ${url}\n`)
 }

@@ -4,7 +4,10 @@ import { causeOfStop } from './domain/delivery-stop.ts'
 import type { DeliveryStop } from './store/fence.ts'
 import type { FirstLogin, FirstWorkspace } from './first-workspace.ts'
 
-/** The text for standard output, without the line `posthorn ready`. `workspace`: for the commands to paste. `stops`: why nobody delivers. */
+/**
+ * The text for standard output, without the line `posthorn ready`. `workspace`: for the commands to paste. `stops`: why nobody delivers. `isReal`: whether mail
+ * leaves this machine, be it over the route of one workspace.
+ */
 export function welcome(
   settings: Settings,
   first: FirstWorkspace | undefined,
@@ -12,11 +15,12 @@ export function welcome(
   workspace: string,
   scanner: string,
   stops: readonly Pick<DeliveryStop, 'kind' | 'reason'>[] = [],
+  isReal = false,
 ): string {
   const url = publicUrl(settings)
   const route = settings.POSTHORN_ROUTE
   const goes = {
-    sandbox: 'sandbox: nothing leaves this machine',
+    sandbox: isReal ? 'sandbox, but for workspaces with a route of their own' : 'sandbox: nothing leaves this machine',
     mx: "mx: straight to the recipients' mail hosts",
     relay: route.kind === 'relay' ? `relay ${route.host}:${route.port}` : 'relay',
   }[route.kind]

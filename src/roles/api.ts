@@ -33,7 +33,7 @@ import {
 } from '../workspace/workspace.ts'
 
 export function api(tools: RoleTools): Role {
-  const { settings, connection, vault, log, metrics, dashboard, deliveryState } = tools
+  const { settings, connection, vault, log, metrics, dashboard, deliveryState, hasStarted } = tools
   const readDb = openDatabase(connection, {
     name: 'posthorn read',
     connectionsMax: 4,
@@ -140,7 +140,7 @@ export function api(tools: RoleTools): Role {
         now: () => new Date(ids.now()),
         record: (from, reports) => recorder.feedback.receiveFed(from, reports),
       }),
-      ready: watchReadiness(readDb, deliveryState),
+      ready: watchReadiness(readDb, deliveryState, hasStarted),
     },
   })
   const told = () => {

@@ -22,6 +22,8 @@ export interface RoleTools {
   readonly dashboard?: string | undefined
   /** Of the process that delivers beside this one, or of this one. */
   readonly deliveryState: () => Promise<DeliveryState>
+  /** False until the start is at its end: a node is ready when all is there that it makes. Left out: always. */
+  readonly hasStarted?: () => boolean
 }
 
 /** What delivery says of itself on this node. */
