@@ -368,8 +368,11 @@ function portsTakenTwice(settings: Settings): string[] {
 
 /** The machine's name as far as it is a host name; else `localhost`. */
 function machineName(): string {
-  const name = hostname().toLowerCase()
-  return /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/.test(name) ? name : 'localhost'
+  try {
+    return hostName(hostname())
+  } catch {
+    return 'localhost'
+  }
 }
 
 /** This package's version, from package.json. */

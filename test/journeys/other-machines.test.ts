@@ -1,7 +1,17 @@
 // Machines that are set up otherwise than ours: what they have of Node and npm, and what they say of both, ends in an installation that works or in one
 // sentence that names the way out.
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -108,6 +118,37 @@ exec ${process.execPath} "$@"
   const { stderr } = run(checkout, 'bin/posthorn', { NODE_OPTIONS: '--use-system-ca' })
   expect(stderr).toContain('npm was asked')
   expect(stderr).not.toContain('not allowed')
+})
+
+test('a service starts where no Node is in its PATH, or an old one: that which npm brought will do', () => {
+  const checkout = checkoutOf('brought')
+  const tools = join(checkout, 'tools')
+  const npm = `#!/bin/sh\nmkdir -p node_modules/.bin && ln -s ${process.execPath} node_modules/.bin/node\n`
+  writeFileSync(join(tools, 'npm'), npm, { mode: 0o755 })
+  symlinkSync(join(root, 'src'), join(checkout, 'src'))
+  const serve = (PATH = process.env['PATH']) => run(checkout, 'bin/posthorn', { POSTHORN_ROLES: 'nobody', PATH })
+  // Installed by somebody whose PATH has a Node, as nvm makes it; systemd does not have that, and perhaps the one of Debian.
+  const words = expect.stringMatching(/^POSTHORN_ROLES has "nobody"/m) as string
+  expect(serve(`${tools}:${process.env['PATH']}`)).toEqual({ status: 1, stderr: words })
+  symlinkSync('/usr/bin/dirname', join(tools, 'dirname'))
+  expect(serve(tools)).toEqual({ status: 1, stderr: words })
+  writeFileSync(join(tools, 'node'), '#!/bin/sh\nexit 9\n', { mode: 0o755 })
+  expect(serve(tools)).toEqual({ status: 1, stderr: words })
+})
+
+test.runIf(process.platform === 'linux' && process.getuid?.() === 0).each([
+  ['10.0.0.5', 'localhost'],
+  ['web_1', 'localhost'],
+  ['web-.example.org', 'localhost'],
+  ['Web-1.example.org', 'web-1.example.org'],
+])('a machine that is called %s is %s to others, where nobody says otherwise', (name, told) => {
+  const ask = `const { readSettings } = await import(${JSON.stringify(join(root, 'src/config.ts'))})
+    console.log(readSettings({}).POSTHORN_HOSTNAME)`
+  const script = 'printf %s "$1" >/proc/sys/kernel/hostname && exec "$2" --input-type=module -e "$3"'
+  const { stdout } = spawnSync('unshare', ['--uts', 'sh', '-c', script, 'sh', name, process.execPath, ask], {
+    encoding: 'utf8',
+  })
+  expect(stdout).toBe(`${told}\n`)
 })
 
 test("npm start finds its checkout beside somebody's exported CDPATH", () => {
