@@ -57,7 +57,7 @@ export function whyNotWritten(error: unknown): string {
     case 'EDQUOT':
       return 'the disk is full'
     case 'EROFS':
-      return 'the file system is read-only'
+      return 'the file system is read-only; where systemd makes it so (ProtectSystem=), the unit needs ReadWritePaths= with this folder'
     case 'ENOTDIR':
     case 'EEXIST':
       return 'something on this path is a file and not a folder'

@@ -27,11 +27,11 @@ export function runsAs(account: Account | undefined, line: string, path: string)
 
 function cannotRun(program: string, error: Error): Trouble {
   const code = codeOf(error)
-  const wayOut = code === 'EPERM' ? becomesNobody : tooLittle(code)
+  const wayOut = ['EPERM', 'EINVAL'].includes(code) ? becomesNobody : tooLittle(code)
   return new Trouble(`${program} cannot be run (${code})${wayOut === undefined ? '' : `: ${wayOut}`}`, { cause: error })
 }
 
-/** As in a container without CAP_SETUID and CAP_SETGID. */
+/** As in a container without CAP_SETUID and CAP_SETGID (EPERM), or in a user namespace that has no other user (EINVAL). */
 const becomesNobody = 'root may not become another user here; start Posthorn as an ordinary user, or set DATABASE_URL'
 
 /** Options of `spawn` to become the account: its ids, no extra groups, a folder it can be in, and nothing of our environment. */

@@ -8,7 +8,7 @@ import { syncFolder } from '../base/folders.ts'
 import type { Log } from '../base/log.ts'
 import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import { identity } from './account.ts'
+import { identity, runsAs } from './account.ts'
 import { isPlain, type Binaries } from './binaries.ts'
 import { isAlive } from './hold.ts'
 import { recall, remember, type Place } from './place.ts'
@@ -25,6 +25,7 @@ export async function ensureCluster(place: Place, binaries: Binaries, { log, giv
   const remembered = recall(place.folder)
   if (remembered?.made === true) {
     checkMajor(place, binaries)
+    closeToOthers(place)
     return remembered.password
   }
   if (!isPlain(binaries.path))
@@ -80,11 +81,15 @@ async function make(place: Place, binaries: Binaries, password: string, giveUp?:
   } catch (error) {
     fs.rmSync(fresh, { recursive: true, force: true })
     if (error instanceof Trouble || giveUp?.aborted === true) throw error
-    throw new Trouble(`The database cannot be created in ${place.cluster} (${codeOf(error)})`, { cause: error })
+    const why = (error as NodeJS.ErrnoException).syscall === 'lchown' ? `: ${givesNothing}` : ''
+    throw new Trouble(`The database cannot be created in ${place.cluster} (${codeOf(error)})${why}`, { cause: error })
   } finally {
     fs.rmSync(passwordFile, { force: true })
   }
 }
+
+const givesNothing =
+  'root can give nothing to another user there, as without CAP_CHOWN, or where the file system keeps no owners (a share, a memory stick); start Posthorn as an ordinary user, or set POSTHORN_DATA_DIR to a folder on a disk of this system'
 
 /** What starts that were killed have left. By now their initdb has ended too, as a rule; what it still holds does no harm. */
 function sweepUnfinished({ cluster }: Place): void {
@@ -149,6 +154,14 @@ function checkMajor(place: Place, binaries: Binaries): void {
       `The database in ${place.cluster} was made by PostgreSQL ${major}, this Posthorn brings ${binaries.version}: ` +
         'make a backup with the Posthorn that made it, and restore it into a new data folder',
     )
+}
+
+/**
+ * PostgreSQL begins in no folder that others may change or look into: what a copy without modes leaves behind, and Kubernetes (`fsGroup`) makes of it
+ * each time that it mounts the volume. By its own user, who can close nobody else's, wherever a link leads.
+ */
+function closeToOthers({ cluster, runAs }: Place): void {
+  if ((fs.statSync(cluster).mode & 0o027) !== 0) runsAs(runAs, 'chmod 700 "$1"', cluster)
 }
 
 function majorOf(cluster: string): string {

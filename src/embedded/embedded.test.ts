@@ -551,6 +551,14 @@ describe('what the operator is told', () => {
     expect(await trouble(dataDir)).toBe('it started')
   })
 
+  test('a database that others may look into or change is closed to them, and starts', async () => {
+    const dataDir = installed()
+    const cluster = join(dataDir, 'postgresql')
+    fs.chmodSync(cluster, 0o770) // as Kubernetes leaves a volume behind that it has given to a group
+    expect(await trouble(dataDir)).toBe('it started')
+    expect(fs.statSync(cluster).mode & 0o777).toBe(0o700)
+  })
+
   test('copies of the programs of other versions go, and nothing else that is called alike', () => {
     const data = fs.mkdtempSync(join(folder, 'copies-'))
     const [used, kept] = [

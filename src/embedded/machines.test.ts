@@ -6,20 +6,25 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { Client } from 'pg'
 import { afterAll, describe, expect, test } from 'vitest'
 
 const folder = fs.mkdtempSync(join(tmpdir(), 'posthorn-machines-'))
 fs.chmodSync(folder, 0o711)
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
 
-/** Starts the database behind a command that changes what there is, and stops it; what it said of its start. */
-async function startedBehind([command, ...args]: readonly [string, ...string[]], dataDir: string): Promise<string> {
+/** Starts the database behind a command that changes what there is, and stops it; what it said of its start. `meanwhile`: what happens before that. */
+async function startedBehind(
+  [command, ...args]: readonly [string, ...string[]],
+  dataDir: string,
+  meanwhile: (said: string, pid: number) => Promise<void> = () => Promise.resolve(),
+): Promise<string> {
   const program = fileURLToPath(new URL('embedded.test-child.ts', import.meta.url))
   const child = spawn(command, [...args, process.execPath, program, dataDir, 'serve'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const said = String((await once(createInterface(child.stdout), 'line'))[0])
-  child.stdin.end()
+  await meanwhile(said, child.pid ?? 0).finally(() => child.stdin.end())
   await once(child, 'exit')
   return said
 }
@@ -42,6 +47,21 @@ mount --rbind "$d" /dev`
       for (const line of [small, ':', none]) expect(await startedBehind(where(line), dataDir)).toContain('"connection"')
     },
   )
+
+  test('a systemd that takes away what a person shared when they log out, the database of that person goes on', async () => {
+    const dataDir = join(folder, 'person')
+    fs.mkdirSync(dataDir)
+    fs.chownSync(dataDir, 65_534, 65_534)
+    const booted = 'mount -t tmpfs run /run; mkdir -p /run/systemd/system; mount -t tmpfs -o mode=1777 shm /dev/shm'
+    const said = await startedBehind(where(booted), dataDir, async (words, pid) => {
+      const shared = `/proc/${pid}/root/dev/shm`
+      for (const name of fs.readdirSync(shared)) fs.rmSync(join(shared, name))
+      const client = new Client((JSON.parse(words) as { connection: object }).connection)
+      await client.connect()
+      await client.end()
+    })
+    expect(said).toContain('"connection"')
+  })
 
   test('half a copy of the programs, left by a start of the same number that was killed, another one is made', async () => {
     const closed = join(folder, 'closed')
@@ -67,10 +87,31 @@ set -- "$1" ${closed}/checkout/src/embedded/embedded.test-child.ts "$3" "$4"`
     expect(await startedBehind(['env', 'PATH=/nowhere'], dataDir)).toMatch(/"id cannot be run \(ENOENT\)"/)
   })
 
-  test('no right to become another user, the sentence says so, and both ways out', async () => {
+  test('no right to become another user, or no other user, the sentence says so, and both ways out', async () => {
     const bound = ['setpriv', '--bounding-set=-setuid,-setgid', '--inh-caps=-setuid,-setgid'] as const
-    expect(await startedBehind(bound, join(folder, 'bound'))).toMatch(
-      /"\/bin\/sh as \w+ cannot be run \(EPERM\): root may not become another user here; start Posthorn as an ordinary user, or set DATABASE_URL"/,
+    const alone = ['unshare', '--user', '--map-root-user'] as const // as a container of somebody who has no numbers of users to give away
+    for (const [code, behind] of [
+      ['EPERM', bound],
+      ['EINVAL', alone],
+    ] as const)
+      expect(await startedBehind(behind, join(folder, code))).toContain(
+        `cannot be run (${code}): root may not become another user here; start Posthorn as an ordinary user, or set DATABASE_URL"`,
+      )
+  })
+
+  test('no right to give anything to another user, the sentence says so, and both ways out', async () => {
+    const bound = ['setpriv', '--bounding-set=-chown', '--inh-caps=-chown'] as const
+    expect(await startedBehind(bound, join(folder, 'given'))).toMatch(
+      /\(EPERM\): root can give nothing to another user there.*start Posthorn as an ordinary user, or set POSTHORN_DATA_DIR/,
+    )
+  })
+
+  test('no leave to write, the sentence says so, also to whoever was given none by systemd', async () => {
+    const closed = join(folder, 'read-only')
+    fs.mkdirSync(closed)
+    const line = `mount --bind ${closed} ${closed}; mount -o remount,bind,ro ${closed}`
+    expect(await startedBehind(where(line), closed)).toMatch(
+      /\(EROFS\): the file system is read-only; .*ReadWritePaths=/,
     )
   })
 

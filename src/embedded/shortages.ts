@@ -1,4 +1,4 @@
-// What the system may have too little of for PostgreSQL.
+// What the system may have too little of for PostgreSQL, or not at all.
 
 /** What there is too little of, and the way out; undefined where its words (PostgreSQL's, or an error's of ours) are of something else. */
 export function tooLittle(words: string): string | undefined {
@@ -17,5 +17,9 @@ const shortages: readonly (readonly [RegExp, string])[] = [
   [
     /Cannot allocate memory|could not map anonymous shared memory|\bENOMEM\b/,
     'there is too little memory; give it 1 GB or more (docs/production.md)',
+  ],
+  [
+    /has invalid permissions|could not change permissions of/,
+    'the file system there keeps no permissions, as that of a memory stick, of a share, or of Windows in WSL (/mnt) does not; set POSTHORN_DATA_DIR to a folder on a disk of this system',
   ],
 ]
