@@ -132,7 +132,16 @@ test('Ctrl-C in the first installation ends npm too, and the next one brings wha
 
 test('what must not get into an image, the installation key first, is named where Docker and podman both look', () => {
   expect(read('.dockerignore').split('\n')).toEqual(
-    expect.arrayContaining(['.git', '**/node_modules', 'data', '*.backup']),
+    expect.arrayContaining([
+      '.git',
+      '**/node_modules',
+      'data',
+      '*.backup',
+      '**/.env*',
+      '**/*.env',
+      '**/*.pem',
+      '**/secret-key',
+    ]),
   )
   // podman would look there alone.
   expect(existsSync(join(root, '.containerignore'))).toBe(false)
@@ -198,6 +207,12 @@ test('the image gets what a first start makes beside the code and nothing of its
     code: 1,
     stderr: expect.stringContaining('POSTHORN_ROUTE') as string,
   })
+})
+
+test('the image names its user by number, since Kubernetes believes no name that it is not root; the guide says which', () => {
+  const [, user] = /^USER (\S+)$/m.exec(read('Containerfile').split('VOLUME')[1] ?? '') ?? []
+  expect(user).toMatch(/^[1-9]\d*$/)
+  expect(read('docs/production.md')).toContain(`The number of the container's user \`node\` is ${user}`)
 })
 
 test('the container of the guide has inside what the settings of the guide name on the machine, and another proxy', () => {
