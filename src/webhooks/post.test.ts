@@ -407,6 +407,20 @@ describe('what answers is bounded', () => {
     expect(excerpt.isWellFormed() && !excerpt.includes('\0')).toBe(true)
     expect(Buffer.byteLength(excerpt)).toBeLessThanOrEqual(limits.webhookExcerptBytesMax)
   })
+
+  test.each([
+    [
+      'a character at the bound is left out, and nothing before it',
+      'x'.repeat(1_023) + 'é'.repeat(9),
+      'x'.repeat(1_023),
+    ],
+    ['an emoji that begins three octets before it', `${'x'.repeat(1_021)}🚚!`, 'x'.repeat(1_021)],
+    ['one that ends there', `${'x'.repeat(1_020)}🚚!`, `${'x'.repeat(1_020)}🚚`],
+    ['of text in another charset all that can be read', Buffer.from('x caf\xe9', 'latin1'), 'x caf\ufffd'],
+  ])('the log keeps the first KB of an answer: %s', async (_what, answer, kept) => {
+    there.answer = (_received, response) => void response.end(answer)
+    expect((await post(there.url)).excerpt).toBe(kept)
+  })
 })
 
 describe('what is lacking here is no word about the receiver, and only that is', () => {

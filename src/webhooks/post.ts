@@ -262,13 +262,16 @@ class Answer implements Dispatcher.DispatchHandler {
   }
 }
 
-/** At most 1 KB as text that PostgreSQL takes; what is no UTF-8 is replaced. */
+/** At most 1 KB as text that PostgreSQL takes; what is no UTF-8 is replaced, which makes it longer. */
 function excerptOf(chunks: readonly Buffer[]): string {
   if (chunks.length === 0) return ''
-  const text = Buffer.concat(chunks).toString('utf8').replaceAll('\0', '\ufffd')
-  if (Buffer.byteLength(text) <= limits.webhookExcerptBytesMax) return text
-  return text.slice(0, limits.webhookExcerptBytesMax / 3).toWellFormed()
+  const text = beginningOf(Buffer.concat(chunks)).replaceAll('\0', '\ufffd')
+  return beginningOf(Buffer.from(text).subarray(0, limits.webhookExcerptBytesMax))
 }
+
+/** Without a character that the bound has cut in two. */
+const beginningOf = (bytes: Buffer): string =>
+  new TextDecoder().decode(bytes, { stream: bytes.length === limits.webhookExcerptBytesMax })
 
 const byCode: Readonly<Record<string, WebhookTrouble>> = {
   UND_ERR_CONNECT_TIMEOUT: 'timeout',
