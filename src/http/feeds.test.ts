@@ -31,6 +31,26 @@ test('the raw body and the headers reach the door, whatever type they claim', as
   expect([odd.statusCode, odd.json()]).toEqual([200, { received: 2 }])
 })
 
+test('a header that came twice is none, and no joined value', async () => {
+  const seen: unknown[] = []
+  const feed: Feeds = () =>
+    Promise.resolve(({ header }) => {
+      seen.push(header('webhook-id'), header('webhook-timestamp'))
+      return Promise.resolve({ received: 0 })
+    })
+  const { app } = appWith({ feed })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const address = app.server.address()
+  const socket = connect(typeof address === 'object' ? (address?.port ?? 0) : 0, '127.0.0.1')
+  socket.write(
+    `POST /feeds/${id} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nWebhook-Id: a\r\nWebhook-Id: b\r\nWebhook-Timestamp: 1\r\n\r\n{}`,
+  )
+  await once(socket, 'data')
+  expect(seen).toEqual([undefined, '1'])
+  socket.destroy()
+  await app.close()
+})
+
 test.each([
   ['signature', 401],
   ['stale', 400],

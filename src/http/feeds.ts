@@ -63,7 +63,8 @@ async function receive(
   }
 }
 
-function headerOf(request: FastifyRequest, name: string): string | undefined {
-  const value = request.headers[name]
-  return typeof value === 'string' ? value : undefined
+/** Elsewhere one that came twice is a joined value, which could be taken for a single one here: an id is any text. */
+function headerOf({ raw }: FastifyRequest, name: string): string | undefined {
+  const values = raw.rawHeaders.filter((_value, at, all) => at % 2 === 1 && all[at - 1]?.toLowerCase() === name)
+  return values.length === 1 ? values[0] : undefined
 }
