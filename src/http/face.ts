@@ -144,10 +144,10 @@ export function errorBody(refusal: Refusal): ErrorBody {
 /** A thrown fault: the log sees all, the caller plain words. */
 export function answerFault(face: Face, request: FastifyRequest, reply: FastifyReply, error: unknown) {
   const away = face.isDatabaseAway(error)
-  face.log.fault(away ? 'http: the database is away' : 'http', error, {
-    requestId: request.id,
-    route: routeOf(request),
-  })
+  face.log.fault(away ? 'http: the database is away' : 'http', error, about(request))
+  // What was to be a file has failed before its first byte: by then its headers stand at the response itself.
+  reply.removeHeader('content-disposition')
+  reply.raw.removeHeader('content-disposition')
   const refusal = away
     ? refuse(
         'service_unavailable',
@@ -159,6 +159,13 @@ export function answerFault(face: Face, request: FastifyRequest, reply: FastifyR
       )
   return answerRefusal(face, request, reply, refusal)
 }
+
+/** A fault of an answer that has begun: its reader sees it broken off, and the log alone can say why. */
+export function noteBrokenOff(face: Face, request: FastifyRequest, error: unknown): void {
+  face.log.fault('http: an answer broke off', error, about(request))
+}
+
+const about = (request: FastifyRequest) => ({ requestId: request.id, route: routeOf(request) })
 
 export function answerNotFound(face: Face, request: FastifyRequest, reply: FastifyReply) {
   const refusal = refuse('not_found', 'There is nothing at this address with this method; /docs lists what there is.')

@@ -1,6 +1,6 @@
 // Who is removed from a workspace, or gets another role, while they ask for something that lasts: nothing comes of it, as little as for a key that is
 // revoked meanwhile (revoked-keys.test.ts).
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { Statement } from '../store/database.ts'
 import { saveSystemMailbox } from '../workspace/workspace.ts'
@@ -85,8 +85,33 @@ test.each(['a key that is revoked', 'somebody who is removed'])(
     await expect(reading).rejects.toThrow('response destroyed')
     spy.mockRestore()
     expect(pages).toBe(1)
+    // Nothing is broken here.
+    expect(office.faults).toEqual([])
   },
 )
+
+test('an export that breaks off by a fault of ours is in the log, with the request that its reader can name', async () => {
+  const key = await office.key(place.workspaceId, 'suppressions.read')
+  const { db } = office.office
+  const { rows } = db
+  const broken = new Error('a page that cannot be read')
+  let pages = 0
+  const spy = vi
+    .spyOn(db, 'rows')
+    .mockImplementation((statement: Statement, values) =>
+      statement.name === 'page-suppressions' && ++pages === 2 ? Promise.reject(broken) : rows(statement, values),
+    )
+  onTestFinished(() => spy.mockRestore())
+  await expect(office.withKey(key, 'GET', '/suppressions.csv')).rejects.toThrow('response destroyed')
+  expect(office.faults.splice(0)).toEqual([
+    {
+      what: 'http: an answer broke off',
+      error: broken,
+      requestId: expect.any(String) as string,
+      route: '/api/v1/suppressions.csv',
+    },
+  ])
+})
 
 test.each([
   ['a key that is revoked', 401],

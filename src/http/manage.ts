@@ -11,7 +11,7 @@ import { mistakeOf, type Browser, type By, type Holder, type Office } from '../w
 import { callerAddress } from './caller-address.ts'
 import { entrance, whyNoLonger, type Caller } from './callers.ts'
 import { makeJar } from './cookies.ts'
-import { answerRefusal, counted, jsonType, type Face, type HttpDoors } from './face.ts'
+import { answerRefusal, counted, jsonType, noteBrokenOff, type Face, type HttpDoors } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { sourceOf } from '../base/networks.ts'
 import { doneFor } from '../base/turns.ts'
@@ -139,7 +139,12 @@ export function makeManagementRouter(tools: {
         counted(face, request, operation.ok.status)
         reply.code(operation.ok.status)
         if (operation.ok.schema === undefined) return reply.send()
-        if (answer instanceof Readable && request.method === 'HEAD') return reply.send(unread(answer))
+        if (answer instanceof Readable) {
+          if (request.method === 'HEAD') return reply.send(unread(answer))
+          answer.once('error', (error) => {
+            if (reply.raw.headersSent && mistakeOf(error) === undefined) noteBrokenOff(face, request, error)
+          })
+        }
         if (Buffer.isBuffer(answer) || answer instanceof Readable) return reply.send(answer)
         return reply.header('content-type', jsonType).send(JSON.stringify(answer))
       },

@@ -61,6 +61,8 @@ export interface OfficeWorld {
   readonly sent: Notice[]
   /** What the operators' log says of refused requests. */
   readonly refusals: Facts[]
+  /** And of faults. */
+  readonly faults: object[]
   browser(workspace?: string): BrowserOf
   login(role?: MemberRole, workspace?: WorkspaceId, operator?: boolean): Promise<Login>
   /** A browser in which somebody with this role is signed in. */
@@ -121,8 +123,13 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
   }
   const authenticator = makeAuthenticator({ db, publicUrl, log: silentLog })
   const refusals: Facts[] = []
+  const faults: object[] = []
   const app = buildApp({
-    log: { ...silentLog, refused: (facts) => void refusals.push(facts) },
+    log: {
+      ...silentLog,
+      refused: (facts) => void refusals.push(facts),
+      fault: (what, error, facts) => void faults.push({ what, error, ...facts }),
+    },
     trustProxy: [],
     publicUrl,
     dashboard: () => undefined,
@@ -190,6 +197,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     dns,
     sent,
     refusals,
+    faults,
     browser,
     login,
     signedIn: async (role, workspace, operator = false) => {

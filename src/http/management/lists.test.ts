@@ -1,6 +1,7 @@
 // Suppressions, usage and the sandbox's inbox.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { limits } from '../../config.ts'
+import type { Statement } from '../../store/database.ts'
 import { makeFold } from '../../store/usage.ts'
 import type { Sender } from '../../store/store.test-kit.ts'
 import { makeToken } from '../../mail/return-path.ts'
@@ -183,6 +184,20 @@ describe('the sandbox', () => {
       'x-content-type-options': 'nosniff',
     })
     expect(raw.rawPayload.equals(content)).toBe(true)
+    // Where it goes before its first octet was read, what is told of that is no file.
+    const { db } = office.world
+    const { rows } = db
+    const spy = vi.spyOn(db, 'rows').mockImplementation(async (statement: Statement, values) => {
+      if (statement.name === 'read-sandbox-slice')
+        await db.run('delete from sandbox_mail where id = $1', [items[0]?.id])
+      return rows(statement, values)
+    })
+    onTestFinished(() => spy.mockRestore())
+    const gone = await owner.ask('GET', `/sandbox/${items[0]?.id}/raw`)
+    expect(gone.statusCode).toBe(500)
+    expect(gone.json()).toMatchObject({ code: 'internal_error' })
+    expect(gone.headers['content-type']).toMatch(/^application\/json/)
+    expect(gone.headers).not.toHaveProperty('content-disposition')
   })
 
   describe('is searched', () => {

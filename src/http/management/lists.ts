@@ -23,7 +23,10 @@ import type { ManagementRouter } from '../manage.ts'
 import { framedMail } from './framed-mail.ts'
 import { addressPagingOf, pagingOf, presentPage, timesOf } from './pages.ts'
 
-/** For what may write for minutes: what is there by then stays, and the rest is not for whoever has lost the right. */
+/**
+ * For what may last for minutes: what was written, or read, by then stays so, and the rest is not for whoever has lost the right: a key that is revoked meanwhile,
+ * or somebody who is removed.
+ */
 const orRefused = (whyNoLonger: () => Promise<Refusal | undefined>) => async (): Promise<void> => {
   const refusal = await whyNoLonger()
   if (refusal !== undefined) throw new Mistake(refusal.words, refusal)
@@ -44,15 +47,12 @@ export function listRoutes({ member, office }: ManagementRouter): void {
     undoRule(office.db, by.workspaceId, body, by.actor, orRefused(whyNoLonger)),
   )
   member(operations.exportSuppressions, ({ by, reply, whyNoLonger }) => {
-    // An export lasts as long as its reader likes: a key that is revoked meanwhile, or somebody who is removed, reads no further.
-    const mayGoOn = async (): Promise<void> => {
-      if ((await whyNoLonger()) !== undefined) throw new Error('an export whose reader has gone')
-    }
     reply.headers({
       'content-type': 'text/csv; charset=utf-8',
       'content-disposition': 'attachment; filename="suppressions.csv"',
     })
-    return Promise.resolve(Readable.from(exportSuppressions(office.db, by.workspaceId, mayGoOn)))
+    // It lasts as long as its reader likes.
+    return Promise.resolve(Readable.from(exportSuppressions(office.db, by.workspaceId, orRefused(whyNoLonger))))
   })
   member(
     operations.importSuppressions,
