@@ -51,6 +51,8 @@ export interface WebhookEndpoint {
   readonly rotating: boolean
   /** Until when the replaced secret signs, too. */
   readonly previousUntil?: Date
+  /** Another one with each change. */
+  readonly version: number
   readonly createdAt: Date
 }
 

@@ -33,13 +33,13 @@ export interface WebhookDoors {
   show(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
   set(
     workspace: WorkspaceId,
-    wish: { readonly url: string; readonly events?: readonly string[] | null },
+    wish: { readonly url: string; readonly events?: readonly string[] | null; readonly version?: number },
     actor: string,
   ): Promise<WebhookEndpointWithSecret | Refusal>
   enable(workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal>
   disable(workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal>
-  rotate(workspace: WorkspaceId, actor: string): Promise<WebhookEndpointWithSecret | Refusal>
-  promote(workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal>
+  rotate(workspace: WorkspaceId, actor: string, version?: number): Promise<WebhookEndpointWithSecret | Refusal>
+  promote(workspace: WorkspaceId, actor: string, version?: number): Promise<WebhookEndpoint | Refusal>
   test(workspace: WorkspaceId, actor: string): Promise<{ readonly eventId: string } | Refusal>
   log(
     workspace: WorkspaceId,

@@ -10,6 +10,7 @@ const endpoint = {
   apiVersion: '2026-11-01',
   state: 'active' as const,
   rotating: false,
+  version: 3,
   createdAt: new Date('2026-11-21T09:30:00.123Z'),
 }
 const eventId = '0199f1c2-7a4e-8c3b-9d52-6f1e8a0b4c7c'
@@ -85,12 +86,32 @@ test('an endpoint is set and shown, its secret once', async () => {
   expect(await ask('GET', '/webhook')).toMatchObject({ status: 200, body: { state: 'active' } })
 })
 
+test('the version that somebody has seen goes along with their change', async () => {
+  const { ask, calls } = faceWith({
+    set: () => Promise.resolve(endpoint),
+    rotate: () => Promise.resolve(endpoint),
+    promote: () => Promise.resolve(endpoint),
+  })
+  const actor = 'key:key-1'
+  expect(await ask('PUT', '/webhook', { url: endpoint.url, version: 0 })).toMatchObject({ body: { version: 3 } })
+  expect((await ask('POST', '/webhook/rotate?version=3')).status).toBe(200)
+  expect((await ask('POST', '/webhook/promote?version=4')).status).toBe(200)
+  expect(calls).toEqual([
+    ['set', workspaceId, { url: endpoint.url, version: 0 }, actor],
+    ['rotate', workspaceId, actor, 3],
+    ['promote', workspaceId, actor, 4],
+  ])
+  for (const path of ['/webhook/rotate?version=x', '/webhook/promote?version=-1'])
+    expect(await ask('POST', path)).toMatchObject({ status: 400, body: { field: 'version' } })
+})
+
 test.each([
   [{}, 'url'],
   [{ url: 1 }, 'url'],
   [{ url: 'https://example.com', colour: 'red' }, 'colour'],
   [{ url: 'https://example.com', events: [] }, 'events'],
   [{ url: 'https://example.com', events: 'all' }, 'events'],
+  [{ url: 'https://example.com', version: '3' }, 'version'],
   ['{"url":', undefined],
   ['[]', undefined],
 ])('a body such as %j is 400', async (body, field) => {

@@ -34,10 +34,12 @@ const insert = sql(
   `insert into webhook_endpoints as e (workspace_id, url, types, api_version, secret_sealed) values ($1, $2, $3, $4, $5)
    on conflict (workspace_id) do nothing returning ${columns}`,
 )
+/** Of the endpoint as whoever asks has seen it; null: whatever it is by now. */
+const asSeen = (parameter: string) => `e.version = coalesce(${parameter}::integer, e.version)`
 // Locks the one row, so that what it was is what it is changed from.
 const change = sql(
   'webhook-endpoint-change',
-  `with was as materialized (select url from webhook_endpoints where workspace_id = $1 for update)
+  `with was as materialized (select e.url from webhook_endpoints e where e.workspace_id = $1 and ${asSeen('$5')} for update)
    update webhook_endpoints e
       set url = $2, types = case when $4 then $3::text[] else e.types end, version = e.version + 1,
           failing_since = case when e.url = $2 then e.failing_since end
@@ -57,14 +59,14 @@ const disable = sql(
 )
 const prepare = sql(
   'webhook-endpoint-prepare',
-  `update webhook_endpoints e set next_sealed = $2, version = e.version + 1 where e.workspace_id = $1 returning ${columns}`,
+  `update webhook_endpoints e set next_sealed = $2, version = e.version + 1 where e.workspace_id = $1 and ${asSeen('$3')} returning ${columns}`,
 )
 const promote = sql(
   'webhook-endpoint-promote',
   `update webhook_endpoints e
       set secret_sealed = e.next_sealed, next_sealed = null, previous_sealed = e.secret_sealed,
           previous_until = app_now() + $2 * interval '1 millisecond', version = e.version + 1
-    where e.workspace_id = $1 and e.next_sealed is not null returning ${columns}`,
+    where e.workspace_id = $1 and e.next_sealed is not null and ${asSeen('$3')} returning ${columns}`,
 )
 
 const untold = `e.state = 'disabled' and e.reason <> 'by_hand' and e.told_of is distinct from e.disabled_at`
@@ -130,13 +132,17 @@ export const insertEndpoint = (
   made: { url: string; types: readonly string[] | null; apiVersion: string; secret: Buffer },
 ): One => first(db.rows(insert, [workspace, made.url, made.types, made.apiVersion, made.secret]))
 
-/** `types` left out: the filter stays. What failed at another URL counts no more. `moved`: it had another URL. */
+/**
+ * `types` left out: the filter stays. What failed at another URL counts no more. `moved`: it had another URL. Undefined, as of what follows, where it is of another
+ * `version` by now than whoever changes it has seen.
+ */
 export async function changeEndpoint(
   db: Db,
   workspace: WorkspaceId,
-  changes: { url: string; types?: readonly string[] | null },
+  changes: { url: string; types?: readonly string[] | null; version?: number | undefined },
 ): Promise<(EndpointRow & { readonly moved: boolean }) | undefined> {
-  const values = [workspace, changes.url, changes.types ?? null, changes.types !== undefined]
+  const { url, types, version } = changes
+  const values = [workspace, url, types ?? null, types !== undefined, version ?? null]
   return (await db.rows<EndpointRow & { moved: boolean }>(change, values))[0]
 }
 
@@ -144,12 +150,12 @@ export const enableEndpoint = (db: Db, workspace: WorkspaceId): One => first(db.
 export const disableEndpoint = (db: Db, workspace: WorkspaceId): One => first(db.rows(disable, [workspace]))
 
 /** Keeps a new secret beside the one that signs. */
-export const prepareSecret = (db: Db, workspace: WorkspaceId, secret: Buffer): One =>
-  first(db.rows(prepare, [workspace, secret]))
+export const prepareSecret = (db: Db, workspace: WorkspaceId, secret: Buffer, version?: number): One =>
+  first(db.rows(prepare, [workspace, secret, version ?? null]))
 
-/** The prepared secret signs from now on, and the old one beside it for `previousMs`. Undefined where none is prepared. */
-export const promoteSecret = (db: Db, workspace: WorkspaceId, previousMs: number): One =>
-  first(db.rows(promote, [workspace, previousMs]))
+/** The prepared secret signs from now on, and the old one beside it for `previousMs`. Undefined where none is prepared, too. */
+export const promoteSecret = (db: Db, workspace: WorkspaceId, previousMs: number, version?: number): One =>
+  first(db.rows(promote, [workspace, previousMs, version ?? null]))
 
 /**
  * How many are in each state, and the workspaces of some that need somebody, those in trouble the longest first. Not told for

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { ok, status } from '../../test/world/webhook-receiver.ts'
 import { eventId } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import type { Db } from '../store/database.ts'
 import { readWebhooksOfMessage } from '../store/views/message-webhooks.ts'
 import { anywhere, customerThere, sequences, vault, world } from './sender.test-kit.ts'
@@ -210,6 +211,61 @@ test('a rotation while events flow: every one proves a secret that its receiver 
   )
   expect((await flow(1))[0]?.proved).toEqual({ current: fresh, next: undefined, previous: undefined })
   expect(await desk.promote(shop.workspaceId, 'operator:test')).toMatchObject({ code: 'conflict' })
+})
+
+test('of two people who have the same endpoint before them, the second hears that the first was there', async () => {
+  const shop = await world.sender()
+  const { desk } = world
+  const at = shop.workspaceId
+  const actor = 'operator:test'
+  const [first, second] = ['http://127.0.0.1:1/first', 'http://127.0.0.1:1/second']
+  const found = <T extends object>(answer: T | Refusal): T => {
+    if (isRefusal(answer)) throw new Error(answer.words)
+    return answer
+  }
+  const refused = {
+    refused: true,
+    code: 'conflict',
+    words: expect.stringContaining('changed since you read it') as string,
+  }
+  // Both have seen that there is none.
+  const made = found(await desk.set(at, { url: first, version: 0 }, actor))
+  expect(await desk.set(at, { url: second, version: 0 }, actor)).toMatchObject(refused)
+  expect(found(await desk.show(at))).toMatchObject({ url: first, version: made.version })
+  // One moves it, the other narrows it.
+  const moved = found(await desk.set(at, { url: second, version: made.version }, actor))
+  expect(await desk.set(at, { url: first, events: ['message.sent'], version: made.version }, actor)).toMatchObject(
+    refused,
+  )
+  expect(found(await desk.show(at))).toEqual(moved)
+  // One has given the new secret to the receiver, the other would put another in its place, or promotes what neither knows.
+  const prepared = found(await desk.rotate(at, actor, moved.version))
+  expect(await desk.rotate(at, actor, moved.version)).toMatchObject(refused)
+  const replaced = found(await desk.rotate(at, actor, prepared.version))
+  expect(await desk.promote(at, actor, prepared.version)).toMatchObject(refused)
+  expect(found(await desk.show(at))).toMatchObject({ rotating: true, version: replaced.version })
+  const promoted = found(await desk.promote(at, actor, replaced.version))
+  expect(await desk.promote(at, actor, promoted.version)).toMatchObject({
+    words: expect.stringContaining('prepared') as string,
+  })
+  // Whoever names none has it as before: a script that sets what it wants.
+  expect(found(await desk.set(at, { url: first }, actor))).toMatchObject({ url: first })
+  expect((await audited(at, 'webhook.changed')).length).toBe(2)
+  expect((await audited(at, 'webhook.secret_prepared')).length).toBe(2)
+})
+
+test('who waits for a change of somebody else behind its lock does not undo it', async () => {
+  const shop = await world.sender()
+  const { desk } = world
+  const made = await desk.set(shop.workspaceId, { url: 'http://127.0.0.1:1/first' }, 'operator:test')
+  const version = 'version' in made ? made.version : 0
+  const answers = await Promise.all(
+    ['second', 'third'].map((path) =>
+      desk.set(shop.workspaceId, { url: `http://127.0.0.1:1/${path}`, version }, 'operator:test'),
+    ),
+  )
+  expect(answers.filter((answer) => 'url' in answer)).toHaveLength(1)
+  expect(answers.filter((answer) => 'code' in answer)).toMatchObject([{ code: 'conflict' }])
 })
 
 test('a test event is posted whatever the filter says, and not more often than once a second', async () => {

@@ -54,11 +54,18 @@ export interface EndpointWish {
   readonly url: string
   /** Null: all. Left out: as it is; of a new endpoint, all. */
   readonly events?: readonly string[] | null
+  /** Of the endpoint that whoever wishes has seen, 0 where there was none. Left out: whatever it is by now. */
+  readonly version?: number
 }
 
 const none = refuse('not_found', 'The workspace has no webhook endpoint; set one first.')
 const noEvent = refuse('not_found', 'No event with this id exists in your workspace.')
 const disabled = refuse('conflict', 'The webhook endpoint is disabled; enable it first.')
+const unprepared = refuse('conflict', 'No new secret is prepared; rotate first.')
+const another = refuse(
+  'conflict',
+  'The webhook endpoint was changed since you read it, and nothing was done now: look at it, and say again what you want.',
+)
 
 export type WebhookDesk = ReturnType<typeof makeWebhookDesk>
 
@@ -74,6 +81,12 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
   }
   const presented = (row: EndpointRow | Refusal | undefined): WebhookEndpoint | Refusal =>
     row === undefined ? none : isRefusal(row) ? row : present(row)
+  /** Why no row was changed: there is none, it is not any more what whoever asked has seen, or else what is said. */
+  const whyNot = async (workspace: WorkspaceId, version: number | undefined, otherwise: Refusal): Promise<Refusal> => {
+    const row = await findEndpoint(db, workspace)
+    if (row === undefined) return none
+    return version !== undefined && row.version !== version ? another : otherwise
+  }
   /** Does the work and writes down who did it, where there is an endpoint to do it to. Not for who may no longer: `set` asks name servers in between. */
   const audited = <Row extends EndpointRow>(
     workspaceId: WorkspaceId,
@@ -134,17 +147,16 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
       )
       if (isRefusal(made)) return made
       if (made !== undefined) return { ...present(made), secret }
-      const changes = { url, ...(types !== undefined && { types }) }
-      return presented(
-        await audited(
-          workspace,
-          actor,
-          'webhook.changed',
-          (tx) => changeEndpoint(tx, workspace, changes),
-          // That there is another path, and not which.
-          (row) => ({ ...(row.moved && { url: 'changed' }), ...filter(row) }),
-        ),
+      const changes = { url, ...(types !== undefined && { types }), version: wish.version }
+      const changed = await audited(
+        workspace,
+        actor,
+        'webhook.changed',
+        (tx) => changeEndpoint(tx, workspace, changes),
+        // That there is another path, and not which.
+        (row) => ({ ...(row.moved && { url: 'changed' }), ...filter(row) }),
       )
+      return presented(changed ?? (await whyNot(workspace, wish.version, another)))
     },
     enable: async (workspace: WorkspaceId, actor: string) =>
       presented(await audited(workspace, actor, 'webhook.enabled', (tx) => enableEndpoint(tx, workspace))),
@@ -152,22 +164,24 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
       presented(await audited(workspace, actor, 'webhook.disabled', (tx) => disableEndpoint(tx, workspace))),
 
     /** The first step: a new secret, which signs beside the old one. Asked again, another one takes its place. */
-    rotate: async (workspace: WorkspaceId, actor: string): Promise<WebhookEndpointWithSecret | Refusal> => {
+    rotate: async (
+      workspace: WorkspaceId,
+      actor: string,
+      version?: number,
+    ): Promise<WebhookEndpointWithSecret | Refusal> => {
       const { secret, sealed } = secretFor(workspace)
       const row = await audited(workspace, actor, 'webhook.secret_prepared', (tx) =>
-        prepareSecret(tx, workspace, sealed),
+        prepareSecret(tx, workspace, sealed, version),
       )
-      const shown = presented(row)
+      const shown = presented(row ?? (await whyNot(workspace, version, another)))
       return isRefusal(shown) ? shown : { ...shown, secret }
     },
     /** The second step: the new secret signs, and the old one beside it for 24 hours. */
-    promote: async (workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal> => {
+    promote: async (workspace: WorkspaceId, actor: string, version?: number): Promise<WebhookEndpoint | Refusal> => {
       const row = await audited(workspace, actor, 'webhook.secret_promoted', (tx) =>
-        promoteSecret(tx, workspace, limits.webhookPreviousSecretMs / timeScale),
+        promoteSecret(tx, workspace, limits.webhookPreviousSecretMs / timeScale, version),
       )
-      if (row !== undefined) return presented(row)
-      if ((await findEndpoint(db, workspace)) === undefined) return none
-      return refuse('conflict', 'No new secret is prepared; rotate first.')
+      return presented(row ?? (await whyNot(workspace, version, unprepared)))
     },
 
     test: async (workspace: WorkspaceId, actor: string): Promise<{ readonly eventId: string } | Refusal> => {
@@ -292,6 +306,7 @@ function present(row: EndpointRow): WebhookEndpoint {
     failingSince: row.failing_since,
     rotating: row.next_sealed !== null,
     previousUntil: row.previous_until,
+    version: row.version,
     createdAt: row.created_at,
   })
 }

@@ -88,6 +88,49 @@ test('an endpoint that was enabled and is disabled by itself since does not say 
   expect(await endpoint.getByText('Events are posted from now on.').count()).toBe(0)
 })
 
+test('what somebody else has done to the endpoint meanwhile is told before it is undone, and not with what was filled in', async () => {
+  const place = await visit.posthorn.workspace({ name: 'Two people' })
+  const person = await visit.signedIn(await visit.makeLogin('two@people.example', place.id, 'owner'))
+  const asked = () => person.getByRole('dialog')
+  const told = () => asked().getByRole('alert').getByText('changed since you read it').waitFor()
+  const shown = () =>
+    visit.posthorn.cli<{ url: string; events?: string[]; rotating: boolean }>('webhook', 'show', place.id)
+  await person.goto(`${visit.origin}/webhook`)
+  await press(person, 'Set the endpoint')
+  await asked().getByLabel('Address').fill('http://localhost:1/hers')
+  await visit.posthorn.cli('webhook', 'set', place.id, '--url', 'http://localhost:1/his')
+  await press(person, 'Save')
+  await told()
+  expect(await shown()).toMatchObject({ url: 'http://localhost:1/his' })
+  // What is so now stands beside what was filled in, which is still there; saved once more, it counts.
+  await asked().getByText('It is http://localhost:1/his now.').waitFor()
+  await press(person, 'Save')
+  await asked().waitFor({ state: 'detached' })
+  expect(await shown()).toMatchObject({ url: 'http://localhost:1/hers' })
+
+  await press(person, 'Change')
+  await asked().getByLabel('All of them').uncheck()
+  await asked().getByLabel('message.sent').check()
+  await visit.posthorn.cli('webhook', 'set', place.id, '--url', 'http://localhost:1/moved')
+  await press(person, 'Save')
+  await told()
+  expect(await shown()).toMatchObject({ url: 'http://localhost:1/moved' })
+  await person.keyboard.press('Escape')
+
+  // The first has given the secret that was prepared to the receiver.
+  await press(person, 'Prepare a new secret…')
+  await visit.posthorn.cli('webhook', 'rotate', place.id)
+  await asked().getByRole('button', { name: 'Prepare' }).click()
+  await told()
+  await person.keyboard.press('Escape')
+  await press(person, 'Promote it…')
+  await visit.posthorn.cli('webhook', 'rotate', place.id)
+  await asked().getByRole('button', { name: 'Promote' }).click()
+  await told()
+  expect(await shown()).toMatchObject({ rotating: true })
+  await person.context().close()
+})
+
 test('who has gone on while a domain was being added is led nowhere by its answer', async () => {
   await go('/')
   await heading(page, 'Overview')

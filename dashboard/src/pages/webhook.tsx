@@ -1,8 +1,8 @@
 // The webhook endpoint: where events are posted, its secret, and what became of each event.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
-import { useState } from 'react'
-import { ask, useChange, useForgetting } from '../api.ts'
+import { useEffect, useState } from 'react'
+import { ApiError, ask, useChange, useForgetting, withQuery } from '../api.ts'
 import { serviceNow } from '../clock.ts'
 import { PagedTable } from '../list.tsx'
 import { Filters, setIn, useTyped } from '../search.tsx'
@@ -85,14 +85,17 @@ export function WebhookPage() {
 
 function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
   const mayWrite = useMay('webhooks.write')
-  const [asking, setAsking] = useState<'rotate' | 'promote'>()
+  /** With the version that was seen when it was asked for: who promotes means the secret that was prepared by then. */
+  const [asking, setAsking] = useState<{ readonly what: 'rotate' | 'promote'; readonly version: number }>()
+  const askFor = (what: 'rotate' | 'promote') => setAsking({ what, version: endpoint.version })
   const [secret, setSecret] = useState<string>()
   const act = useChange(
     (what: 'enable' | 'disable' | 'test') => ask('POST', `/api/v1/webhook/${what}`),
     ['webhook', 'webhook-log'],
   )
   const rotate = useChange(
-    (what: 'rotate' | 'promote') => ask<WebhookEndpoint>('POST', `/api/v1/webhook/${what}`),
+    ({ what, version }: NonNullable<typeof asking>) =>
+      ask<WebhookEndpoint>('POST', withQuery(`/api/v1/webhook/${what}`, { version })),
     ['webhook'],
     (answer) => {
       setAsking(undefined)
@@ -169,9 +172,9 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
           )}
           {mayWrite && (
             <div className="flex gap-2">
-              <Button onClick={() => setAsking('rotate')}>Prepare a new secret…</Button>
+              <Button onClick={() => askFor('rotate')}>Prepare a new secret…</Button>
               {endpoint.rotating && (
-                <Button look="primary" onClick={() => setAsking('promote')}>
+                <Button look="primary" onClick={() => askFor('promote')}>
                   Promote it…
                 </Button>
               )}
@@ -186,14 +189,14 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
         </details>
       </div>
       <Confirm
-        title={asking === 'promote' ? 'Let the new secret sign?' : 'Prepare a new secret?'}
-        action={asking === 'promote' ? 'Promote' : 'Prepare'}
+        title={asking?.what === 'promote' ? 'Let the new secret sign?' : 'Prepare a new secret?'}
+        action={asking?.what === 'promote' ? 'Promote' : 'Prepare'}
         of={asking}
         close={() => setAsking(undefined)}
         by={rotate}
         onConfirm={rotate.mutate}
       >
-        {asking === 'promote'
+        {asking?.what === 'promote'
           ? 'Your receiver must know the new secret by now. The old one’s signature is sent along for 24 hours.'
           : `You see it once. The old one still signs until you promote the new one.${endpoint.rotating ? ' It takes the place of the one that is prepared already, which then signs nothing.' : ''}`}
       </Confirm>
@@ -220,11 +223,18 @@ function SecretDialog({ secret, done }: { readonly secret: string | undefined; r
 function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | null; readonly done: () => void }) {
   const [secret, setSecret] = useState<string>()
   const [all, setAll] = useState(endpoint?.events === undefined)
+  /** What is filled in was made of this one; of another by now, once that was said: who saves it all the same means it. */
+  const [seen, see] = useState(endpoint)
   const save = useChange(
-    (given: { url: string; events: string[] | null }) => ask<WebhookEndpoint>('PUT', '/api/v1/webhook', given),
+    (given: { url: string; events: string[] | null }) =>
+      ask<WebhookEndpoint>('PUT', '/api/v1/webhook', { ...given, version: seen?.version ?? 0 }),
     ['webhook'],
     (answer) => (answer.secret === undefined ? done() : setSecret(answer.secret)),
   )
+  const isOutrun = save.error instanceof ApiError && save.error.status === 409
+  useEffect(() => {
+    if (isOutrun) see(endpoint)
+  }, [isOutrun, endpoint])
   if (secret !== undefined) return <SecretDialog secret={secret} done={done} />
   return (
     <Dialog title={endpoint === null ? 'Set the endpoint' : 'Change the endpoint'} open onOpenChange={done}>
@@ -243,7 +253,7 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
           required
           placeholder="https://app.example.com/hooks/posthorn"
           defaultValue={endpoint?.url}
-          hint="Public HTTPS. A new address keeps the secret."
+          hint={isOutrun && seen !== null ? `It is ${seen.url} now.` : 'Public HTTPS. A new address keeps the secret.'}
           mistake={mistakeIn(save.error, 'url')}
         />
         <Checks legend="Events" chosen={save.variables?.events} mistake={mistakeIn(save.error, 'events')}>

@@ -36,6 +36,10 @@ export const WebhookEndpoint = Type.Object(
     previousUntil: Type.Optional(
       time('Until then `Webhook-Signature-Previous` carries the signature of the replaced secret.'),
     ),
+    version: Type.Integer({
+      description:
+        'Another one with each change, whoever makes it. Give it with a change of your own, and that is refused where somebody else was there before.',
+    }),
     createdAt: time('When it was set.'),
     secret: Type.Optional(
       Type.String({ description: 'Shown this once: in the answer that made it.', examples: ['whsec_...'] }),
@@ -103,6 +107,15 @@ export const CaughtUpEvents = Type.Object(
   { description: 'A page of all events.' },
 )
 
+/** Two people may have the same page before them. */
+const seen = Type.Integer({
+  minimum: 0,
+  maximum: 999_999_999,
+  description:
+    'The `version` of the endpoint as you have seen it, 0 where there was none: where it has another one by now, nothing is done (`conflict`). Left out: whatever it is.',
+})
+const ofSeen = closed({ version: Type.Optional(seen) })
+
 export const SetWebhookRequest = Type.Object(
   {
     url: Type.String({
@@ -114,6 +127,7 @@ export const SetWebhookRequest = Type.Object(
         description: 'Which types; null or, at first, left out: all. Later, left out: as before.',
       }),
     ),
+    version: Type.Optional(seen),
   },
   { additionalProperties: false, description: 'Where to post. A new URL keeps the secret.' },
 )
@@ -138,6 +152,7 @@ const write = 'webhooks.write' as const
 const path = '/api/v1/webhook' as const
 const missing = 'The workspace has no webhook endpoint (`not_found`).'
 const disabled = 'The endpoint is disabled (`conflict`).'
+const changed = 'The endpoint has another `version` than the one that was given (`conflict`).'
 const wrong = 'A member is wrong (`invalid_request`, `invalid_json`), or the URL leads to a place that is not public.'
 
 /** Events are told as they are posted: no schema stands over what was written down. */
@@ -170,7 +185,7 @@ export const webhooks = {
     body: SetWebhookRequest,
     example: { url: 'https://example.com/posthorn' },
     ok: [200, 'The endpoint.', WebhookEndpoint],
-    may: { 400: wrong },
+    may: { 400: wrong, 409: changed },
   }),
   enableWebhook: managed({
     endpoint: `POST ${path}/enable`,
@@ -197,8 +212,9 @@ export const webhooks = {
     description:
       'Shows the new `secret`, once. The old one still signs; `Webhook-Signature-Next` carries the signature of the new one until you promote it.',
     scope: write,
+    query: ofSeen,
     ok: [200, 'The endpoint.', WebhookEndpoint],
-    may: { 404: missing },
+    may: { 404: missing, 409: changed },
   }),
   promoteWebhook: managed({
     endpoint: `POST ${path}/promote`,
@@ -206,8 +222,12 @@ export const webhooks = {
     summary: 'Let the new secret sign',
     description: 'For 24 hours `Webhook-Signature-Previous` carries the signature of the old one.',
     scope: write,
+    query: ofSeen,
     ok: [200, 'The endpoint.', WebhookEndpoint],
-    may: { 404: missing, 409: 'No new secret is prepared (`conflict`).' },
+    may: {
+      404: missing,
+      409: 'No new secret is prepared, or the endpoint has another `version` than the one that was given (`conflict`).',
+    },
   }),
   testWebhook: managed({
     endpoint: `POST ${path}/test`,

@@ -10,8 +10,8 @@ export function webhookRoutes({ member, doors }: ManagementRouter): void {
   member(operations.setWebhook, ({ by, body }) => webhooks.set(by.workspaceId, body, by.actor))
   member(operations.enableWebhook, ({ by }) => webhooks.enable(by.workspaceId, by.actor))
   member(operations.disableWebhook, ({ by }) => webhooks.disable(by.workspaceId, by.actor))
-  member(operations.rotateWebhook, ({ by }) => webhooks.rotate(by.workspaceId, by.actor))
-  member(operations.promoteWebhook, ({ by }) => webhooks.promote(by.workspaceId, by.actor))
+  member(operations.rotateWebhook, ({ by, query }) => webhooks.rotate(by.workspaceId, by.actor, query.version))
+  member(operations.promoteWebhook, ({ by, query }) => webhooks.promote(by.workspaceId, by.actor, query.version))
   member(operations.testWebhook, ({ by }) => webhooks.test(by.workspaceId, by.actor))
   member(operations.replayWebhook, ({ by, body }) => {
     const wish = replayWish(body)
