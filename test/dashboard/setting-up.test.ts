@@ -179,6 +179,28 @@ test('what is shown once is there as soon as it was made, however long its list 
   await page.unroute('**/api/v1/keys')
 })
 
+test('what is shown once is not lost by a step back', async () => {
+  await go('/')
+  await heading(page, 'Overview')
+  await page.getByRole('link', { name: 'API & SMTP' }).click()
+  await press(page, 'Create a key')
+  await dialog().getByLabel('Name').fill('swiped')
+  await dialog().getByRole('button', { name: 'Create' }).click()
+  const key = dialog().locator('code')
+  await key.waitFor()
+  const secret = await key.textContent()
+  await page.evaluate(`window.steps = 0; addEventListener('popstate', () => window.steps++)`)
+  await page.goBack()
+  // The step itself, and the one that takes it back.
+  await expect.poll(() => page.evaluate('window.steps')).toBe(2)
+  expect(await key.textContent()).toBe(secret)
+  expect(new URL(page.url()).pathname).toBe('/settings')
+  await press(page, 'I have it')
+  await dialog().waitFor({ state: 'detached' })
+  await page.goBack()
+  await heading(page, 'Overview')
+})
+
 test('what is shown once outlives the session, and then comes the sign-in', async () => {
   const person = await visit.signedIn(await visit.makeLogin('short@people.example', workspace, 'developer'))
   await person.goto(`${visit.origin}/settings`)

@@ -1,5 +1,6 @@
 // What is shown this once, in a dialog, with the way out of it: it is not taken away by a session that ends meanwhile (session.tsx), and says so. What
 // it guards exists already, and nobody could read it again.
+import { useBlocker } from '@tanstack/react-router'
 import { useEffect, type ReactNode } from 'react'
 import { makeFlag } from '../flag.ts'
 import { Button } from './button.tsx'
@@ -9,6 +10,8 @@ import { DialogActions } from './dialog.tsx'
 export const shownOnce = makeFlag()
 /** Whether the session has ended behind it. */
 export const endedBehind = makeFlag()
+
+const always = () => true
 
 export function ShownOnce({
   action = 'I have it',
@@ -23,6 +26,8 @@ export function ShownOnce({
     shownOnce.set(true)
     return () => shownOnce.set(false)
   }, [])
+  // Who goes back with it before them, by a gesture perhaps, would never see it again.
+  useBlocker({ shouldBlockFn: always, enableBeforeUnload: false })
   const hasEnded = endedBehind.use()
   return (
     <>
