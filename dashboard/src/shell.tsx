@@ -271,14 +271,17 @@ const item =
 function WorkspaceMenu({ done }: { readonly done: () => void }) {
   const { session, workspace, choose } = useLooking()
   const navigate = useNavigate()
-  const path = useRouterState({ select: ({ location }) => location.pathname })
+  const { pathname, search } = useRouterState({ select: ({ location }) => location })
   if (workspace === undefined) return null
   const change = (id: string) => {
     choose(id)
     done()
-    // One thing of the other workspace is not here; its list is.
-    const [, list] = /^(\/(?:messages|domains|sandbox))\/./.exec(path) ?? []
+    // One thing of the other workspace is not here; its list is. Nor is what a list was narrowed to by an id.
+    const [, list] = /^(\/(?:messages|domains|sandbox))\/./.exec(pathname) ?? []
+    const { mailboxId, messageId, ...rest } = search as Readonly<Record<string, unknown>>
     if (list !== undefined) void navigate({ to: list })
+    else if (mailboxId !== undefined || messageId !== undefined)
+      void navigate({ to: pathname, search: rest, replace: true })
   }
   if (session.workspaces.length === 1)
     return (

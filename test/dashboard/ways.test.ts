@@ -150,6 +150,20 @@ describe('a workspace', () => {
     await choose('Shop')
   })
 
+  test('that is changed while a list shows what belongs to a mailbox of the other shows all of its own', async () => {
+    await go(`/messages?mailboxId=${shop.mailboxId}`)
+    await page.getByText('Of the shop').waitFor()
+    await choose('Bakery')
+    await page.getByText('Of the bakery').waitFor()
+    expect(new URL(page.url()).search).toBe('')
+    await choose('Shop')
+    await go(`/webhook?messageId=${crypto.randomUUID()}&state=failed`)
+    await page.getByText('No such event was found.').waitFor()
+    await choose('Bakery')
+    await soon(async () => new URL(page.url()).search).toBe('?state=failed')
+    await choose('Shop')
+  })
+
   test('without the domain or the mail that an address names offers nothing to do with it', async () => {
     for (const path of ['domains', 'sandbox']) {
       await go(`/${path}/${crypto.randomUUID()}`)
