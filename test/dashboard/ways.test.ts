@@ -173,6 +173,18 @@ describe('a workspace', () => {
     }
   })
 
+  test('is asked for what an address names, and for nothing that stands elsewhere: a link is anybody’s', async () => {
+    const asked: string[] = []
+    const hear = (request: { url(): string }) => void asked.push(new URL(request.url()).pathname)
+    page.on('request', hear)
+    for (const path of ['domains', 'sandbox', 'messages']) {
+      await go(`/${path}/..%2Fmailboxes%2F${shop.mailboxId}`)
+      await page.getByRole('alert').waitFor()
+    }
+    page.off('request', hear)
+    expect(asked.filter((path) => path.startsWith('/api/v1/mailboxes/'))).toEqual([])
+  })
+
   test('in which somebody may not do what an address asks for says so once, and offers nothing that would be refused', async () => {
     const person = await visit.signedIn(await visit.makeLogin('vito@people.example', shop.id, 'viewer'))
     for (const path of ['workspaces', 'plans', 'queue', 'feedback', 'health']) {

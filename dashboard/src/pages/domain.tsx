@@ -29,7 +29,7 @@ const purposes = {
 
 export function DomainPage() {
   const { domainId } = useParams({ from: '/inside/domains/$domainId' })
-  const path = `/api/v1/domains/${domainId}`
+  const path = `/api/v1/domains/${encodeURIComponent(domainId)}`
   const query = useRead<Domain>(['domains', domainId], path, { refetchInterval: 15_000 })
   const mayWrite = useMay('domains.write')
   const navigate = useNavigate()

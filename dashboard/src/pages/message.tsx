@@ -42,11 +42,15 @@ function postPauseMs(timeline: MessageTimeline | undefined): number {
 export function MessagePage() {
   const { messageId } = useParams({ from: '/inside/messages/$messageId' })
   const interval = useIntervalOf('message')
-  const query = useRead<MessageTimeline>(['message', messageId], `/api/v1/messages/${messageId}/timeline`, {
-    // The stream tells of messages alone; posts to webhooks are looked for when they are due.
-    refetchInterval: ({ state }) =>
-      !isMissing(state.error) && Math.min(postPauseMs(state.data), interval(isOpen(state.data) ? 1_000 : 15_000)),
-  })
+  const query = useRead<MessageTimeline>(
+    ['message', messageId],
+    `/api/v1/messages/${encodeURIComponent(messageId)}/timeline`,
+    {
+      // The stream tells of messages alone; posts to webhooks are looked for when they are due.
+      refetchInterval: ({ state }) =>
+        !isMissing(state.error) && Math.min(postPauseMs(state.data), interval(isOpen(state.data) ? 1_000 : 15_000)),
+    },
+  )
   if (isMissing(query.error) && query.error !== null && query.data === undefined)
     return (
       <Page key={messageId} title="Message">

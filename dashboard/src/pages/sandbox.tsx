@@ -110,14 +110,15 @@ const columns: readonly Column<SandboxMail>[] = [
 export function SandboxMailPage() {
   const { mailId } = useParams({ from: '/inside/sandbox/$mailId' })
   const { workspaceId } = useWorkspace()
-  const query = useRead<SandboxMailParsed>(['sandbox', mailId], `/api/v1/sandbox/${mailId}`)
+  const path = `/api/v1/sandbox/${encodeURIComponent(mailId)}`
+  const query = useRead<SandboxMailParsed>(['sandbox', mailId], path)
   return (
     <Page
       title={query.data === undefined ? 'Mail' : titleOf(query.data.subject)}
       actions={
         query.data !== undefined && (
           <a
-            href={withQuery(`/api/v1/sandbox/${mailId}/raw`, { workspace: workspaceId })}
+            href={withQuery(`${path}/raw`, { workspace: workspaceId })}
             download={`${mailId}.eml`}
             className={buttonClass()}
           >
