@@ -455,6 +455,8 @@ test('operators make a plan and say where it is upgraded, and no name is taken t
   await dialog.waitFor({ state: 'detached' })
   await operator.getByRole('row').filter({ hasText: 'corner' }).getByText('https://example.org/plans').waitFor()
   await operator.getByRole('button', { name: 'Change corner' }).click()
+  // Another operator sets a limit meanwhile: who saves the rest does not take it back.
+  await visit.posthorn.cli('plan', 'set', 'corner', '--hourly', '70')
   await dialog.getByLabel('Upgrade address').fill('')
   await dialog.getByRole('button', { name: 'Save' }).click()
   await dialog.waitFor({ state: 'detached' })
@@ -463,7 +465,7 @@ test('operators make a plan and say where it is upgraded, and no name is taken t
   expect(plans.find(({ name }) => name === 'corner')).toEqual({
     name: 'corner',
     apiSending: true,
-    hourly: null,
+    hourly: 70,
     daily: 500,
     monthly: null,
   })

@@ -270,12 +270,12 @@ export function OperatorPlans() {
   )
 }
 
-type PlanChanges = Required<Omit<Plan, 'name'>>
+type PlanLimits = Required<Omit<Plan, 'name'>>
 
 /** Of a plan that there is, or of a new one. */
 function PlanDialog({ plan, done }: { readonly plan?: Plan; readonly done: () => void }) {
   const save = useChange(
-    ({ name, ...given }: { name: string; mustBeNew: boolean } & PlanChanges) =>
+    ({ name, ...given }: { name: string; mustBeNew: boolean } & Partial<PlanLimits>) =>
       ask('PUT', `/api/v1/operator/plans/${encodeURIComponent(name)}`, given),
     ['plans', 'usage'],
     done,
@@ -296,17 +296,20 @@ function PlanDialog({ plan, done }: { readonly plan?: Plan; readonly done: () =>
         by={save}
         fields={['name', 'hourly', 'daily', 'monthly', 'upgradeUrl']}
         onSubmit={(form) => {
-          const name = plan?.name ?? textIn(form, 'name').trim()
-          save.mutate({
-            name,
-            // One of this name would be changed instead.
-            mustBeNew: plan === undefined,
+          const given: PlanLimits = {
             apiSending: form.get('apiSending') !== null,
             hourly: number(form, 'hourly'),
             daily: number(form, 'daily'),
             monthly: number(form, 'monthly'),
             upgradeUrl: textIn(form, 'upgradeUrl').trim(),
-          })
+          }
+          // One of this name would be changed instead.
+          if (plan === undefined) return save.mutate({ ...given, name: textIn(form, 'name').trim(), mustBeNew: true })
+          // What was not touched may be another operator's by now.
+          const stood: PlanLimits = { upgradeUrl: '', ...plan }
+          const changed = Object.entries(given).filter(([field, value]) => value !== stood[field as keyof PlanLimits])
+          if (changed.length === 0) return done()
+          save.mutate({ ...Object.fromEntries(changed), name: plan.name, mustBeNew: false })
         }}
       >
         {plan === undefined && (
