@@ -51,6 +51,7 @@ export function metadataIn(typed: string): Metadata | undefined {
   const [, name = '', value = ''] = /^(?:([^=]*)=)?(.*)$/s.exec(typed.trim()) ?? []
   const metadataName = name.trim()
   const metadataValue = value.trim()
-  if (metadataValue === '' || metadataValue.length > 500 || metadataName.length > 40) return undefined
+  // Counted as the service does: an emoji is one character.
+  if (metadataValue === '' || [...metadataValue].length > 500 || [...metadataName].length > 40) return undefined
   return { metadataValue, ...(metadataName !== '' && { metadataName }) }
 }

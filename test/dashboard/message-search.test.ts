@@ -86,6 +86,8 @@ test.each<[typed: string, wanted: object | undefined]>([
   ['order=', undefined],
   ['', undefined],
   ['x'.repeat(501), undefined],
+  [`${'🚚'.repeat(40)}=${'🚚'.repeat(500)}`, { metadataName: '🚚'.repeat(40), metadataValue: '🚚'.repeat(500) }],
+  ['🚚'.repeat(501), undefined],
 ])('metadata: %j', (typed, wanted) => {
   expect(metadataIn(typed)).toEqual(wanted)
 })

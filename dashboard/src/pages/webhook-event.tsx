@@ -38,10 +38,14 @@ export function EventDialog({
   return (
     <Dialog title={query.data?.type ?? 'Event'} open onOpenChange={done}>
       <Answered query={query}>
-        {({ attempts, body, messageId }) => (
+        {({ attempts, body, messageId, state }) => (
           <div className="grid gap-4">
             {attempts.length === 0 ? (
-              <p className="text-sm text-soft">No try has ended yet.</p>
+              <p className="text-sm text-soft">
+                {state === 'not_sent'
+                  ? 'It was not posted: these events are not wanted, or the endpoint was disabled, or not there yet.'
+                  : 'No try has ended yet.'}
+              </p>
             ) : (
               <ol className="grid gap-2">
                 {attempts.map((attempt) => (
