@@ -46,12 +46,14 @@ interface Metadata {
   readonly metadataName?: string
   readonly metadataValue: string
 }
+/** Counted as the service does: an emoji is one. */
+const charactersOf = (text: string): number => Array.from(text).length
+
 /** What stands before the first `=` is the name. As long as the service takes them; undefined where nothing can be so. */
 export function metadataIn(typed: string): Metadata | undefined {
   const [, name = '', value = ''] = /^(?:([^=]*)=)?(.*)$/s.exec(typed.trim()) ?? []
   const metadataName = name.trim()
   const metadataValue = value.trim()
-  // Counted as the service does: an emoji is one character.
-  if (metadataValue === '' || [...metadataValue].length > 500 || [...metadataName].length > 40) return undefined
+  if (metadataValue === '' || charactersOf(metadataValue) > 500 || charactersOf(metadataName) > 40) return undefined
   return { metadataValue, ...(metadataName !== '' && { metadataName }) }
 }
