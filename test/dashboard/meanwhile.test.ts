@@ -103,7 +103,7 @@ test('what somebody else has done to the endpoint meanwhile is told before it is
   await told()
   expect(await shown()).toMatchObject({ url: 'http://localhost:1/his' })
   // What is so now stands beside what was filled in, which is still there; saved once more, it counts.
-  await asked().getByText('It is http://localhost:1/his now.').waitFor()
+  await asked().getByText('It is http://localhost:1/his now, for all events.').waitFor()
   await press(person, 'Save')
   await asked().waitFor({ state: 'detached' })
   expect(await shown()).toMatchObject({ url: 'http://localhost:1/hers' })

@@ -253,7 +253,11 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
           required
           placeholder="https://app.example.com/hooks/posthorn"
           defaultValue={endpoint?.url}
-          hint={isOutrun && seen !== null ? `It is ${seen.url} now.` : 'Public HTTPS. A new address keeps the secret.'}
+          hint={
+            isOutrun && seen !== null
+              ? `It is ${seen.url} now, for ${seen.events?.join(', ') ?? 'all events'}.`
+              : 'Public HTTPS. A new address keeps the secret.'
+          }
           mistake={mistakeIn(save.error, 'url')}
         />
         <Checks legend="Events" chosen={save.variables?.events} mistake={mistakeIn(save.error, 'events')}>
