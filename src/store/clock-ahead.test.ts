@@ -1,7 +1,7 @@
 // A clock that was ahead and was set right: what it has dated of a time to come holds nothing up until then.
 import { randomBytes } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
-import { findHolder, insertKey, noteUse } from './api-keys.ts'
+import { findHolder, insertKey, noteKeyUses } from './api-keys.ts'
 import { listDestinationLimits, setDestinationLimits } from './destinations.ts'
 import { insertUser } from './people.ts'
 import { findSessionHolder, insertSession, noteSession } from './sessions.ts'
@@ -22,10 +22,10 @@ test('the use of a key is noted, as before', async () => {
   const { workspaceId } = await world.sender()
   const [id, secretHash] = [world.nextId(), randomBytes(32)]
   await insertKey(world.db, workspaceId, { id, name: 'k', prefix: 'p', secretHash, scopes: [], expiresAt: null })
-  await noteUse(world.db, workspaceId, id)
+  await noteKeyUses(world.db, [{ id, workspace_id: workspaceId }])
   await world.setClock()
   expect(await findHolder(world.db, secretHash)).toMatchObject({ unseen: true })
-  await noteUse(world.db, workspaceId, id)
+  await noteKeyUses(world.db, [{ id, workspace_id: workspaceId }])
   expect(await findHolder(world.db, secretHash)).toMatchObject({ unseen: false })
   expect(await world.value('select last_used_at <= app_now() from api_keys where id = $1', [id])).toBe(true)
 })
