@@ -2,9 +2,12 @@
 import { TOTP, Secret } from 'otpauth'
 import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
+import { scopes } from '../domain/scopes.ts'
 import {
   beginLoginAnew,
   createUser,
+  invite,
+  listInvitations,
   listLogins,
   removeLogin,
   saveSystemMailbox,
@@ -163,6 +166,25 @@ test('a login is removed with all that is theirs, but for the only owner of a wo
       .map((workspace_id) => ({ actor, action: 'member.removed', workspace_id })),
     { actor, action: 'user.removed', workspace_id: null },
   ])
+})
+
+test('whoever invites somebody to whom no mail goes hears so, and the invitation is there to be sent again', async () => {
+  const { db } = office.office
+  const own = await office.sender()
+  const { login } = await office.signedIn('owner', own.workspaceId)
+  const by = {
+    workspaceId: own.workspaceId,
+    actor: `user:${login.id}`,
+    scopes: new Set(scopes),
+    role: 'owner',
+  } as const
+  // As where the address is suppressed for the installation's own mail, say.
+  const refusing = { db, publicUrl: 'http://localhost', notify: () => Promise.resolve(false) }
+  const asked = (systemMailbox?: string) => invite({ ...refusing, systemMailbox }, by, 'gone@people.example', 'viewer')
+  await expect(asked(own.mailboxId)).rejects.toThrow('its mail to gone@people.example was not accepted')
+  expect((await listInvitations(db, own.workspaceId)).map(({ email }) => email)).toEqual(['gone@people.example'])
+  // Where nobody sends at all, the page of members says so.
+  expect(await asked()).toMatchObject({ email: 'gone@people.example' })
 })
 
 // There they are owners without being members, and whoever comes into it reads the links of all new passwords.

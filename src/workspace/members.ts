@@ -33,7 +33,7 @@ import { insertUser, lockUser, userByEmail, type UserRow } from '../store/people
 import { workspaceById } from '../store/workspaces.ts'
 import { audited, stillBy, type By } from './by.ts'
 import { Mistake, notThere, parseName } from './mistake.ts'
-import type { Notify } from './notices.ts'
+import { findSender, type Notify } from './notices.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
 
@@ -92,7 +92,17 @@ export async function listInvitations(db: Db, workspace: WorkspaceId): Promise<I
 }
 
 export async function invite(
-  { db, notify, publicUrl }: { readonly db: Db; readonly notify: Notify; readonly publicUrl: string },
+  {
+    db,
+    notify,
+    publicUrl,
+    systemMailbox,
+  }: {
+    readonly db: Db
+    readonly notify: Notify
+    readonly publicUrl: string
+    readonly systemMailbox?: string | undefined
+  },
   by: By,
   email: string,
   role: MemberRole,
@@ -143,7 +153,7 @@ export async function invite(
   )
   const workspace = await workspaceById(db, by.workspaceId)
   const called = workspace?.ownName ?? workspace?.name
-  await notify({
+  const isMailed = await notify({
     to: address.text,
     subject: `Invitation to ${called ?? 'a workspace'}`,
     bodyText: [
@@ -156,6 +166,12 @@ export async function invite(
       '',
     ].join('\n'),
   })
+  // Where nobody sends at all, the page of members says so, and what to do (docs/decisions/0069).
+  if (!isMailed && (await findSender(db, systemMailbox)) !== undefined)
+    throw new Mistake(
+      `The invitation is open, but its mail to ${address.text} was not accepted: the operator of this service finds the reason in its log. Invite once more behind that.`,
+      { code: 'service_unavailable', retryAfterSeconds: 60 },
+    )
   return presentInvitation(invitation)
 }
 
