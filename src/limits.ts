@@ -563,6 +563,8 @@ export const limits = {
   /** Read from the database at once. */
   sandboxSliceBytes: 1024 * 1024,
   sandboxInboxBytesMax: 2 * 1024 * 1024 * 1024,
+  /** One statement removes so many octets of it: seconds on a busy machine, of the half minute that it has. */
+  sandboxPrunedBytesAtOnce: 256 * 1024 * 1024,
   /** One page of a search in the inbox looks at so many. */
   sandboxScannedMax: 5_000,
   /** Reports that the simulator still has to hand in. */

@@ -9,6 +9,7 @@ import { openDatabase } from './database.ts'
 import { migrate } from './migrate.ts'
 import { storeWorld, type Sender } from './store.test-kit.ts'
 import { pageMessages } from './views/message-list.ts'
+import { watched } from './watched.test-kit.ts'
 
 const vault = makeVault(Buffer.alloc(32, 7).toString('base64'))
 const world = await storeWorld()
@@ -109,6 +110,13 @@ test('the mails of a workspace are pushed out by its own, and not by those of a 
   expect(await world.value(kept)).toBe('3 from 1, 2 from 4, 9995 from 106')
   await pruneSandbox(world.db, 9_999)
   expect(await world.value(kept)).toBe('3 from 1, 2 from 4, 4 from 10097')
+  // Each mail may be large, and a statement has its time: so many octets at once, and one mail at least.
+  await fill(shop.workspaceId, 10_101, 10_120)
+  const bites: number[] = []
+  const answered = (_: string, rows: readonly object[]) => bites.push(rows.length)
+  for (const octets of [2_500, 1])
+    await pruneSandbox(watched(world.db, { answered }), octets === 1 ? 17_000 : 20_000, octets)
+  expect(bites.filter((many) => many > 0)).toEqual([3, 3, 3, 1, 1, 1])
 })
 
 test('a search finds its mail also in a database without an encoding, as servers that were made without a locale have it', async () => {

@@ -154,19 +154,24 @@ export async function* readSandboxContent(
   }
 }
 
+// A bite ends with the mail that makes it $2 octets: each may be large, and a statement has its time.
 /** The newest of each workspace, as many for each, and more where others have fewer: nobody's mails push out those of another. */
 const prune = sql(
   'sandbox-prune',
-  `delete from sandbox_mail where id in (
-     select o.id from (select id, row_number() over (partition by workspace_id order by id desc) nth from sandbox_mail) o
-      order by o.nth, o.id desc offset $1 limit 5000) returning id`,
+  `with surplus as materialized (
+     select o.* from (
+       select id, octet_length(content)::bigint size, row_number() over (partition by workspace_id order by id desc) nth from sandbox_mail) o
+      order by o.nth, o.id desc offset $1 limit 5000),
+   turns as (select s.id, sum(s.size) over (order by s.nth, s.id desc) - s.size before from surplus s)
+   delete from sandbox_mail where id in (select t.id from turns t where t.before < $2) returning id`,
 )
 const pruneBytes = sql(
   'sandbox-prune-bytes',
   `with sized as (select id, workspace_id, octet_length(content)::bigint size from sandbox_mail),
    own as (select id, size, sum(size) over (partition by workspace_id order by id desc) bytes from sized),
-   shared as (select id, sum(size) over (order by bytes, id desc) bytes from own)
-   delete from sandbox_mail where id in (select id from shared where bytes > $1 limit 1000) returning id`,
+   shared as (select id, size, sum(size) over (order by bytes, id desc) bytes from own),
+   turns as (select s.id, sum(s.size) over (order by s.bytes desc, s.id) - s.size before from shared s where s.bytes > $1)
+   delete from sandbox_mail where id in (select t.id from turns t where t.before < $2 limit 5000) returning id`,
 )
 
 /**
@@ -215,7 +220,11 @@ export function makeSandboxInbox(db: Db, keys: Pick<ReturnPathKeys, 'named'>): (
 }
 
 /** Removes the oldest mails beyond the inbox's size, of those who have most. */
-export async function pruneSandbox(db: Db, bytesMax: number = limits.sandboxInboxBytesMax): Promise<void> {
-  await inBites(5_000, async () => (await db.rows(prune, [limits.sandboxInboxMax])).length)
-  await inBites(1_000, async () => (await db.rows(pruneBytes, [bytesMax])).length)
+export async function pruneSandbox(
+  db: Db,
+  bytesMax: number = limits.sandboxInboxBytesMax,
+  biteBytes: number = limits.sandboxPrunedBytesAtOnce,
+): Promise<void> {
+  await inBites(1, async () => (await db.rows(prune, [limits.sandboxInboxMax, biteBytes])).length)
+  await inBites(1, async () => (await db.rows(pruneBytes, [bytesMax, biteBytes])).length)
 }
