@@ -33,7 +33,7 @@ export type MimeBounds = Readonly<Record<MimeBound, number>>
 export interface MimeMessage extends MimeEntity {
   /** Bounds that were met: there is more than what was read. */
   readonly exceeded: readonly MimeBound[]
-  /** Other readers may see another structure: a line in a header that is no field, a type that is not sure, a multipart without its end or its boundary. */
+  /** Other readers may see another structure: a line in a header that is no field, a type with parts that is not sure, a multipart without its end or its boundary. */
   readonly malformed: boolean
 }
 
@@ -319,8 +319,8 @@ interface ReadType {
 }
 
 /**
- * Of two fields the first. It is not sure where readers differ in which of two counts, in whether they pass over what is wrong with it (blanks around the
- * slash, words behind the type, no semicolon, no subtype), or over the whole field.
+ * Of two fields the first. Readers differ in which of two counts, and in whether they pass over what is wrong with one (blanks around the slash, words
+ * behind the type, no semicolon, no subtype), or over the whole field: so it is not sure where one of them has parts.
  */
 function typeOf(fields: readonly MimeField[], defaultType: string): ReadType {
   const [field, ...others] = fields.filter(({ name }) => name === 'content-type')
@@ -329,13 +329,15 @@ function typeOf(fields: readonly MimeField[], defaultType: string): ReadType {
   const read = type === undefined || (subtype === '' && type !== 'multipart') ? undefined : `${type}/${subtype}`
   const isStrict = read === undefined || (read === value && subtype !== '' && isLoose !== true)
   const boundary = (parameters.get('boundary') ?? '').trimEnd()
+  const values = [value, ...others.map((other) => parseParameterized(unfolded(other)).value)]
   return {
     contentType: { value: read ?? defaultType, parameters },
     boundary: field !== undefined && isUtf8(field.raw) ? Buffer.from(boundary).toString('latin1') : boundary,
-    isSure: others.length === 0 && isStrict,
+    isSure: (isStrict && others.length === 0) || !values.some((each) => hasParts.test(each)),
   }
 }
 
+const hasParts = /^(?:multipart|message)\s*\//
 const mediaType = /^([^\s/]{1,127})\s*\/\s*([^\s/]{0,127})(?:\s|$)/
 
 function encodingOf(fields: readonly MimeField[]): string {

@@ -299,7 +299,7 @@ describe('what has no such form', () => {
       'a type that only some readers find',
       lines(mime, 'Content-Type: multipart/mixed boundary=b', '', '--b', '', 'ß', '--b--', ''),
     ],
-    ['two types', lines(mime, 'Content-Type: text/plain', 'Content-Type: text/html', '', 'ß', '')],
+    ['two types', lines(mime, 'Content-Type: text/plain', 'Content-Type: multipart/mixed; boundary=b', '', 'ß', '')],
     ['a multipart without a boundary', lines(mime, 'Content-Type: multipart/mixed', '', 'ß', '')],
     [
       'a structure beyond bounds',
@@ -308,6 +308,14 @@ describe('what has no such form', () => {
   ])('%s', (_, mail) => {
     expect(inSevenBit(octets(mail))).toBeUndefined()
   })
+
+  test.each(['text/html charset=utf-8', 'text/plain\r\nContent-Type: text/html'])(
+    'a text has one, whatever is wrong with its type: %j',
+    (type) => {
+      const form = readMime(Buffer.from(converted(lines(mime, `Content-Type: ${type}`, '', 'ß', '')), 'latin1'))
+      expect(decodedBody(form).toString()).toBe('ß\r\n')
+    },
+  )
 
   test('a message in UTF-8 has one: it may be encoded as a whole (RFC 6532 3.7)', () => {
     const inner = lines('Subject: Grüße', '', 'ß', '')
