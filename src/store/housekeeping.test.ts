@@ -225,6 +225,22 @@ describe('what is kept, and for how long (decisions K)', () => {
     expect(await body(waiting?.id as MessageId)).toEqual(['Good morning', undefined])
   })
 
+  test('content of one workspace that cannot go keeps nobody else’s', async () => {
+    const other = await world.sender()
+    await world.db.run('update workspaces set keeps_content = false')
+    const claims = [...(await world.claimed(sender, [{}])), ...(await world.claimed(other, [{}]))]
+    await world.db.run('delete from outbound')
+    await world.db.run(`update messages set status = 'sent', finished_at = app_now()`)
+    await world.db.run(
+      `create function hold_content() returns trigger language plpgsql as $$ begin raise exception 'this stays'; end $$`,
+    )
+    await world.db.run(
+      `create trigger hold_content before delete on contents for each row when (old.workspace_id = '${sender.workspaceId}') execute function hold_content()`,
+    )
+    await expect(keep()).rejects.toThrow('this stays')
+    expect(await Promise.all(claims.map(({ id }) => rowsOf(id)))).toEqual(['1 1 2', '1 0 2'])
+  })
+
   test('who did what is known for as long as it is asked for, however much there is, and what is newer stays', async () => {
     const many = 2 * limits.housekeepingRows + 7
     await writeAudit(world.db, { actor: 'cli', action: 'thing.made', workspaceId: sender.workspaceId })

@@ -175,8 +175,12 @@ export async function dropUnwantedContents(db: Db, workspace: WorkspaceId): Prom
     last = (await db.rows<{ last: string | null }>(unwanted, [workspace, last, ...bite]))[0]?.last ?? null
 }
 
+/** Of all of them: where that of one cannot go (somebody holds it), that of the others does. */
 async function dropAllUnwantedContents(db: Db): Promise<void> {
-  for (const { id } of await db.rows<{ id: WorkspaceId }>(keepingNone)) await dropUnwantedContents(db, id)
+  const failures: unknown[] = []
+  for (const { id } of await db.rows<{ id: WorkspaceId }>(keepingNone))
+    await dropUnwantedContents(db, id).catch((error: unknown) => failures.push(error))
+  if (failures.length > 0) throw together(failures)
 }
 
 /**
