@@ -1,11 +1,17 @@
 // Passkeys (WebAuthn 3): the browser asks the device, the service asks the questions.
-import { ask } from './api.ts'
+import { ask, isSilence } from './api.ts'
 import { browserIn } from './browser.ts'
 
 interface Question {
   readonly id: string
   readonly options: unknown
 }
+
+/** It changes nothing: where nobody answers, that is all there is to say (`useChange`). */
+const question = (path: string, body?: object): Promise<Question> =>
+  ask<Question>('POST', path, body).catch((cause: unknown) => {
+    throw cause instanceof Error && isSilence(cause) ? new Error(cause.message, { cause }) : cause
+  })
 
 export function passkeysArePossible(): boolean {
   return (
@@ -16,7 +22,7 @@ export function passkeysArePossible(): boolean {
 }
 
 export async function makePasskey(password: string): Promise<unknown> {
-  const { id, options } = await ask<Question>('POST', '/api/v1/account/passkeys/options', { password })
+  const { id, options } = await question('/api/v1/account/passkeys/options', { password })
   const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options as PublicKeyCredentialCreationOptionsJSON)
   const made = (await fromDevice(publicKey.rp.id, () =>
     navigator.credentials.create({ publicKey }),
@@ -29,7 +35,7 @@ export async function makePasskey(password: string): Promise<unknown> {
 }
 
 export async function signInWithPasskey(): Promise<unknown> {
-  const { id, options } = await ask<Question>('POST', '/api/v1/session/passkey/options')
+  const { id, options } = await question('/api/v1/session/passkey/options')
   const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options as PublicKeyCredentialRequestOptionsJSON)
   const found = (await fromDevice(publicKey.rpId, () =>
     navigator.credentials.get({ publicKey }),

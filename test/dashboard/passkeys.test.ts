@@ -72,6 +72,11 @@ describe('a passkey', () => {
     await page.getByRole('dialog').getByRole('alert').waitFor()
     expect(await kept()).toEqual([])
     await page.getByRole('dialog').getByLabel('Password').fill(login.password)
+    // Where nobody answers the question nothing was done, and nobody is sent to look.
+    await page.route('**/passkeys/options', (route) => route.abort())
+    await press(page, 'Go on')
+    await page.getByRole('dialog').getByText('Posthorn cannot be reached at the moment.', { exact: true }).waitFor()
+    await page.unrouteAll({ behavior: 'wait' })
     await press(page, 'Go on')
     await page.getByRole('region', { name: 'Passkeys' }).getByRole('listitem').waitFor()
     expect(await kept()).toEqual([expect.objectContaining({ rpId: 'localhost', isResidentCredential: true })])
