@@ -86,7 +86,7 @@ export const members = {
     operationId: 'createInvitation',
     summary: 'Invite somebody',
     description:
-      'Mails a link that is good for 7 days. A second invitation of the same address takes the place of the first.',
+      'Mails a link that is good for 7 days. A second invitation of the same address takes the place of the first. Where its mail was not accepted, as to an address that is suppressed, the invitation is open and the answer says so (503): invite once more.',
     scope: 'members.write',
     body: closed({ email: email('Whom.'), role }),
     ok: [201, 'The invitation.', Invitation],
