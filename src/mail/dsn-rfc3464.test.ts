@@ -35,3 +35,11 @@ test.each([
   expect(failed('')).toMatchObject([{ status: '5.1.1', text: '450 4.2.1 come again' }])
   expect(failed(more)).toEqual([{ recipient: 'ann@example.org', action: 'failed', text: '' }])
 })
+
+test('a report of as many lines as are read is whole; of one more, nobody knows how its last block went on', () => {
+  const fields = ['Final-Recipient: rfc822; ann@example.org', 'Action: failed', 'Status: 5.1.1']
+  const text = (many: number) => `${[...fields, ...Array<string>(many - 3).fill('X-More: a')].join('\r\n')}\r\n`
+  const cut = (many: number) => readDeliveryStatus(text(many), false)?.recipients.map((each) => each.cut)
+  expect(cut(limits.reportLinesMax)).toEqual([undefined])
+  expect(cut(limits.reportLinesMax + 1)).toEqual([true])
+})

@@ -45,15 +45,13 @@ test.each([
   const head = 'From: MAILER-DAEMON@mx.example\r\nSubject: Undelivered Mail\r\n'
   const texts = (end: string) =>
     readReport(Buffer.from(`${head}\r\n${said}${end}`)).recipients.map(({ status, text }) => `${status ?? ''} ${text}`)
-  const inParts = (end: string) =>
+  const inParts = (end: string, behind = '\r\n--x\r\nContent-Type: image/gif\r\n\r\n\r\n--x--\r\n') =>
     readReport(
-      Buffer.from(
-        `${head}Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\n${said}${end}\r\n--x\r\nContent-Type: image/gif\r\n\r\n\r\n--x--\r\n`,
-      ),
+      Buffer.from(`${head}Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\n${said}${end}${behind}`),
     ).recipients.map(({ status, text }) => `${status ?? ''} ${text}`)
   const more = `\r\nX-More: ${'a'.repeat(limits.reportTextBytesMax)}\r\nDiagnostic-Code: smtp; 450 4.2.1 come again\r\n`
   for (const whole of [texts('\r\n'), inParts('')]) expect(whole.join()).toContain('5.1.1')
-  for (const open of [texts(''), texts(more), texts(more.repeat(20)), inParts(more)])
+  for (const open of [texts(''), texts(more), texts(more.repeat(20)), inParts(more), inParts('', '\r\n')])
     expect(open.join()).not.toContain('5.1.1')
 })
 
@@ -96,7 +94,42 @@ test.each([
       readReport(Buffer.from(`${head}${opening}${before(opening + paragraph)}${paragraph}${end}`)).recipients.map(
         ({ text }) => text,
       )
-    expect(told(`${said}\r\nb\r\n`, 'c\r\n').join()).toContain('5.1.1')
+    for (const whole of [told(`${said}\r\nb\r\n`, 'c\r\n'), told(said, '')]) expect(whole.join()).toContain('5.1.1')
     expect(told(said, 'but 450 4.2.1 come again\r\n\r\nb\r\n').join()).not.toContain('5.1.1')
   },
 )
+
+test('words for people in several texts of a mail are read as far as those of one, and not believed where that ends', () => {
+  const head =
+    'From: MAILER-DAEMON@mx.example\r\nContent-Type: multipart/mixed; boundary=x\r\nSubject: Undelivered Mail\r\n'
+  const said = 'ann@example.org:\r\n550 5.1.1 no such user'
+  const told = (octets: number, end: string) => {
+    const texts = [`It could not be delivered.\r\n${'a\r\n'.repeat(10)}${'a'.repeat(octets)}`, `${said}${end}`]
+    const mail = `${head}${texts.map((text) => `\r\n--x\r\n\r\n${text}`).join('')}\r\n--x--\r\n`
+    return readReport(Buffer.from(mail)).recipients.map(({ text }) => text)
+  }
+  expect(told(100, '').join()).toContain('5.1.1')
+  const all = limits.reportTextBytesMax - 'It could not be delivered.\r\n'.length - 30 - 2 - said.length
+  expect(told(all, '').join()).toContain('5.1.1')
+  expect(told(all, '\r\nbut 450 4.2.1 come again').join()).not.toContain('5.1.1')
+})
+
+test.each([
+  ['parts that do not come apart', '', ''],
+  [
+    'more words before the first part than are read',
+    `${'a'.repeat(998)}\r\n\r\n`,
+    '\r\n--x\r\nContent-Type: image/gif\r\n\r\n\r\n--x--\r\n',
+  ],
+])('words for people in a mail with %s are not believed where they end', (_, filler, parts) => {
+  const head =
+    'From: MAILER-DAEMON@mx.example\r\nContent-Type: multipart/mixed; boundary=x\r\nSubject: Undelivered Mail\r\n\r\n'
+  const opening = 'It could not be delivered.\r\n\r\n'
+  const said = 'ann@example.org:\r\n550 5.1.1 no such user'
+  const room = limits.reportTextBytesMax - opening.length - said.length
+  const before = filler === '' ? '' : filler.repeat(room / filler.length).padStart(room, 'a')
+  const told = (end: string) =>
+    readReport(Buffer.from(`${head}${opening}${before}${said}${end}${parts}`)).recipients.map(({ text }) => text)
+  expect(told('\r\nbut 450 4.2.1 come again').join()).not.toContain('5.1.1')
+  if (filler === '') expect(told('\r\n\r\nSorry.').join()).toContain('5.1.1')
+})
