@@ -181,6 +181,39 @@ describe('what is prepared', () => {
     expect(selectorOf(bytesOf(await prepare(at(3 * limits.dkimKeysKeptMs))))).toBe('s2')
   })
 
+  // It was parsed anew each minute, and what OpenSSL keeps with a key begun anew: of many domains with little mail, most of what their mail costs.
+  test('is signed with a key that is opened once, for as long as it is the one that is sealed', async () => {
+    await addKey()
+    const claimed = await accepted('Hello')
+    let [opens, laterMs] = [0, 0]
+    const counting = { ...vault, open: (...sealed: Parameters<typeof vault.open>) => (opens++, vault.open(...sealed)) }
+    const now = performance.now.bind(performance)
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs)
+    try {
+      const node = makePreparer(world.db, counting)
+      const aMinuteLater = async () => {
+        opens = 0
+        laterMs += limits.dkimKeysKeptMs
+        return selectorOf(bytesOf(await node.prepare(claimed)))
+      }
+      const first = bytesOf(await node.prepare(claimed))
+      expect(await aMinuteLater()).toBe('s1')
+      expect(opens).toBe(0)
+      const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+      await world.db.run('update dkim_key_pairs set private_key_sealed = $2 where domain_id = $1', [
+        sender.domainId,
+        vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name)),
+      ])
+      expect(await aMinuteLater()).toBe('s1')
+      expect(opens).toBe(1)
+      expect(bytesOf(await node.prepare(claimed)).equals(first)).toBe(true)
+      await world.db.run('delete from dkim_key_pairs where domain_id = $1', [sender.domainId])
+      await expect(aMinuteLater()).rejects.toThrow('has no DKIM key')
+    } finally {
+      clock.mockRestore()
+    }
+  })
+
   test('with a key of its time that is gone, or was replaced long ago, it is signed with one that can be verified', async () => {
     await addKey()
     const claimed = await accepted('Hello')

@@ -5,21 +5,19 @@ import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { composeMail, headerBlock, type ComposedMail, type HeaderField } from '../mail/compose.ts'
 import { readHeaderBlock } from '../mail/header-block.ts'
-import { dkimHeaders, signingKey, type DkimAlgorithm, type Sign, type SigningKey } from '../mail/dkim.ts'
+import { dkimHeaders, type Sign } from '../mail/dkim.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
 import { isNothingLeft } from '../base/nothing-left.ts'
 import { release } from '../base/release.ts'
-import { remembered } from '../base/remembered.ts'
-import { sealedAs, type Vault } from '../base/secret.ts'
+import type { Vault } from '../base/secret.ts'
 import { inTurn, turnFor, turns } from '../base/turns.ts'
-import type { WorkspaceId } from '../domain/message.ts'
 import { readBlob, readFiles } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
 import type { Claimed } from '../store/outbound.ts'
-import { readSigningKeys, type SigningRow } from '../store/signing-keys.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import type { Content } from './content.ts'
+import { sendingDomains } from './sending-domains.ts'
 
 export interface Prepared extends Content {
   readonly recipient: EmailAddress
@@ -52,25 +50,12 @@ export class GivenUp extends Error {
   override readonly name = 'GivenUp'
 }
 
-/** What a sending domain adds to its mail. */
-interface DomainOf {
-  /** The keys of mail that was accepted then, one of an algorithm at most. */
-  readonly keysAt: (accepted: Date) => readonly SigningKey[]
-  /** All of them can be used. */
-  readonly isWhole: boolean
-  /** Its own, where it is verified. */
-  readonly returnPathHost: string | undefined
-}
-
 /** Feedback loops often drop the return path, and return the header. Signed, so that nobody else can put it there. */
 const tokenField = 'X-Posthorn-Token'
 const alsoSigned = [tokenField.toLowerCase()]
 
 export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
-  const domains = remembered((name) => loadDomain(db, vault, name), {
-    keepMs: ({ isWhole }) => (isWhole ? limits.dkimKeysKeptMs : 0),
-    most: limits.dkimDomainsMax,
-  })
+  const domainOf = sendingDomains(db, vault)
   const returnPathKeys = makeReturnPathKeys(db, vault)
   const turn = turns({ most: limits.preparingAtOnceMax, share: limits.preparingAtOnceMax })
   // Content takes its time where it is large, or its disk is slow: claims, heartbeats and reapers are to find a line to the database all the same, and
@@ -90,7 +75,7 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     const fetched = cameWhole(claimed) ? undefined : await fetch()
     if (fetched === undefined && !cameWhole(claimed)) return undefined
     // Nearly always both are known already.
-    const { keysAt, returnPathHost } = await domains(`${claimed.workspaceId} ${claimed.domainId}`)
+    const { keysAt, returnPathHost } = await domainOf(claimed)
     const tokenKey = await returnPathKeys.at(claimed.createdAt)
     const token = makeToken(tokenKey, claimed.id, claimed.workspaceId)
     const keys = keysAt(claimed.createdAt)
@@ -220,52 +205,6 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
   } catch (cause) {
     if (isNothingLeft(cause)) throw cause // no memory for it now
     throw new NotComposable(`message ${claimed.id} cannot be composed`, { cause })
-  }
-}
-
-/** A new key signs what is accepted so long after the switch: no node goes by what it read before it any more. */
-const keyWaitsMs = 2 * limits.dkimKeysKeptMs
-
-interface OpenedKey {
-  readonly algorithm: DkimAlgorithm
-  /** What it signs, by the time of acceptance. */
-  readonly from: number
-  readonly until: number
-  readonly key?: SigningKey
-  /** Why there is none. */
-  readonly error?: unknown
-}
-
-async function loadDomain(db: Db, vault: Vault, name: string): Promise<DomainOf> {
-  const [workspaceId = '', domainId = ''] = name.split(' ')
-  const rows = await readSigningKeys(db, workspaceId as WorkspaceId, domainId)
-  const first = rows.find(({ algorithm }) => algorithm === 'rsa-sha256')
-  if (first === undefined) throw new Error(`domain ${domainId} has no DKIM key`)
-  const open = ({ domain, selector, algorithm, sealed, since, retiredAt }: SigningRow): OpenedKey => {
-    const from = since.getTime() + keyWaitsMs
-    const until = retiredAt === null ? Infinity : retiredAt.getTime() + keyWaitsMs
-    try {
-      const privateKeyPem = vault.open(sealed, sealedAs.dkimKey(workspaceId, domain))
-      return { algorithm, from, until, key: signingKey({ domain, selector, privateKeyPem }) }
-    } catch (error) {
-      return { algorithm, from, until, error }
-    }
-  }
-  const keys = rows.map(open)
-  const required = keys.filter(({ algorithm }) => algorithm === 'rsa-sha256')
-  const beside = keys.filter(({ algorithm }) => algorithm === 'ed25519-sha256')
-  return {
-    keysAt: (accepted) => {
-      const at = accepted.getTime()
-      // Where the key of its time is gone, the oldest one that is left.
-      const own = required.findLast(({ from }) => from <= at) ?? required[0]
-      if (own?.key === undefined) throw own?.error
-      // Here none stands in for another: the mail is signed, and that of its first attempt may have had no second signature.
-      const second = beside.findLast(({ from }) => from <= at)
-      return second?.key === undefined || second.until <= at ? [own.key] : [own.key, second.key]
-    },
-    isWhole: keys.every(({ key }) => key !== undefined),
-    returnPathHost: first.returnPathHost ?? undefined,
   }
 }
 
