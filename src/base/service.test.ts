@@ -91,8 +91,8 @@ describe('lifecycle', () => {
     const second = service.start()
     await expect(first).rejects.toThrow('the port is taken')
     await stopped
+    await service.stop() // the second is under way
     await second
-    await service.stop()
     expect(said).toEqual(['begin', 'begin', 'end'])
   })
 })

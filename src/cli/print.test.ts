@@ -43,11 +43,12 @@ test('columns stand below each other in any script, as a terminal draws it', () 
       [
         ['ご注文', 'sent'],
         ['Gru\u0308ße 🎉', 'sent'],
+        ['「A」！', 'sent'],
         ['abc', 'sent'],
       ],
       '',
     ),
-  ).toBe(['SUBJECT   STATE', 'ご注文    sent', 'Gru\u0308ße 🎉  sent', 'abc       sent'].join('\n'))
+  ).toBe(['SUBJECT   STATE', 'ご注文    sent', 'Gru\u0308ße 🎉  sent', '「A」！   sent', 'abc       sent'].join('\n'))
 })
 
 describe('a list of any length', () => {

@@ -357,3 +357,15 @@ test('many free slots are claimed for at once, a few after a wait for more, and 
     Infinity,
   ])
 })
+
+test('one for whose provider no connection came free has half as much as before, as one that is silent has', () => {
+  const after = (['silent', 'late', 'unasked'] as const).map((landing) => {
+    const { slots, launch, land, room } = slotsAt()
+    launch('a', limits.slotsAtFirst)
+    land('a', limits.slotsAtFirst)
+    launch('a', 1)
+    slots.landed('a', 'a', landing)
+    return room('a') / limits.slotsAtFirst
+  })
+  expect(after).toEqual([1, 1, 2])
+})

@@ -14,6 +14,7 @@ test.each(none)(
   'a type that is none (%j) is refused by name, to who may ask at all, and is no fault of ours',
   async (type) => {
     expect(await asking('PUT', '/webhook', type)).toMatchObject([401, { code: 'not_signed_in' }])
+    expect(await asking('PATCH', '/workspace', type)).toMatchObject([401, { code: 'not_signed_in' }])
     expect(await asking('PUT', '/webhook', type, goodKey)).toMatchObject([
       400,
       { code: 'invalid_request', field: 'Content-Type' },

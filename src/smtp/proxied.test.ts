@@ -5,6 +5,7 @@ import { duplexPair } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { afterEach, expect, test, vi } from 'vitest'
+import { afterPoll } from '../base/after-poll.ts'
 import { silentLog } from '../base/log.ts'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { startHaproxy } from '../../test/world/haproxy.ts'
@@ -178,10 +179,13 @@ test('what was said while this process stood still has come in time', async () =
   const [socket] = (await once(server, 'connection')) as [Socket]
   await new Promise((resolve) => client.write(lineOf('192.0.2.7'), resolve)) // it lies in the kernel
   await setImmediate() // behind which timers come first
-  const known = new Promise((resolve) => introduce(socket, 1, { known: resolve, failed: resolve }))
+  const failed = vi.fn()
+  const known = new Promise((resolve) => introduce(socket, 1, { known: resolve, failed }))
   socket.resume()
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)
   expect(await known).toBe('192.0.2.7')
+  await afterPoll()
+  expect([failed.mock.calls, socket.destroyed]).toEqual([[], false])
 })
 
 test('a stop does not wait for it', async () => {
