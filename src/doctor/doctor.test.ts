@@ -1015,7 +1015,7 @@ describe('what is broken is found, and what to do is said', () => {
       POSTHORN_DOCTOR_DOMAIN: 'mute.example',
       POSTHORN_MX_PORT: String((mute.address() as AddressInfo).port),
     }
-    const { outbound } = await found({ settings: settings(more), checkMs: 1_000 })
+    const { outbound } = await found({ settings: settings(more), checkMs: 4_000 })
     expect(outbound.detail).toMatch(/a\.mute\.example: no answer; .*relay \(POSTHORN_ROUTE\)/)
     mute.close()
   })

@@ -247,7 +247,7 @@ describe('the production guide', () => {
 test('backups that are made each night: the newest stay, old ones go, and nothing else in their folder', async () => {
   const backups = join(folder, 'backups')
   mkdirSync(backups)
-  const old = ['20300101T030000Z', '20300102T030000Z', '20300103T030000Z'].map((at) => `posthorn-${at}.backup`)
+  const old = ['29990101T030000Z', '29990102T030000Z', '29990103T030000Z'].map((at) => `posthorn-${at}.backup`)
   const others = ['notes.txt', 'posthorn-before-upgrade.backup']
   const [cutOff, underWay] = old.map((name) => `${name}.unfinished`) as [string, string]
   for (const name of [...old, ...others, cutOff, underWay]) writeFileSync(join(backups, name), '')
