@@ -567,8 +567,8 @@ test('what receivers said of the last day, in an installation that sends very mu
   await world.db.run('alter table events disable trigger user')
   await world.db.run(
     `with mail as (
-       select n, (left(uuid_floor(app_now() - n * interval '6 seconds')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id
-         from generate_series(1, 20000) n),
+       select n, (left(uuid_floor(app_now() - n * interval '3 seconds')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id
+         from generate_series(1, 60000) n),
      attempt as (
        insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
        select $1, id, 1, app_now(), 'accepted', '{"smtp": {"host": "mx.example.org"}}' from mail),
