@@ -1,5 +1,5 @@
 // What a domain's mail is signed with, and where its bounces go: read anew every minute, because keys change. A key itself is opened once: parsing it, and
-// what OpenSSL works out at the first signature of a key and keeps with it, cost as much as two signatures.
+// what OpenSSL works out at the first signature of a key and keeps with it, cost more than a signature does.
 import { BoundedMap } from '../base/bounded-map.ts'
 import { remembered } from '../base/remembered.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
