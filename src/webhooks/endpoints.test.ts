@@ -1,5 +1,5 @@
 // What becomes of an endpoint: disabled or moved it gets nothing more, and only a receiver that says so, or has taken nothing for long enough, disables it.
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { ok, status } from '../../test/world/webhook-receiver.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -7,6 +7,13 @@ import type { Db } from '../store/database.ts'
 import { makeKnownEndpoints } from './known-endpoints.ts'
 import { anywhere, customerThere, hanging, leased, receiver, sequences, vault, world } from './sender.test-kit.ts'
 import { makeWebhookDesk } from './webhooks.ts'
+
+/** Until the sender has stopped: for it this clock never goes back, and what began by the moved one would wait for so long. */
+function moveClock(ms: number): void {
+  const now = performance.now.bind(performance)
+  const later = vi.spyOn(performance, 'now').mockImplementation(() => now() + ms)
+  onTestFinished(() => later.mockRestore())
+}
 
 test('an endpoint that is disabled behind a claim gets nothing of it, and no try is counted', async () => {
   const { there, shop } = await customerThere()
@@ -47,15 +54,9 @@ test.each([
     await world.event(shop, id, 2)
     await world.eventually(leased, (many) => many === 2)
     await change(shop.workspaceId)
-    // It has waited for a while.
-    const now = performance.now.bind(performance)
-    const later = vi.spyOn(performance, 'now').mockImplementation(() => now() + 5_000)
-    try {
-      first.open()
-      await world.emptied(shop)
-    } finally {
-      later.mockRestore()
-    }
+    moveClock(5_000) // it has waited for a while
+    first.open()
+    await world.emptied(shop)
     expect(sequences(there.received)).toEqual([1])
   },
 )
@@ -71,14 +72,9 @@ test('an endpoint whose last change a failover has lost is not remembered as it 
     shop.workspaceId,
     there.url,
   ])
-  const now = performance.now.bind(performance)
-  const later = vi.spyOn(performance, 'now').mockImplementation(() => now() + limits.webhookEndpointKeptMs)
-  try {
-    await world.admit(shop)
-    await there.count(1)
-  } finally {
-    later.mockRestore()
-  }
+  moveClock(limits.webhookEndpointKeptMs)
+  await world.admit(shop)
+  await there.count(1)
   expect(lost.received).toHaveLength(1)
 })
 
